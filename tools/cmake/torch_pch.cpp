@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: Apache-2.0
+// The precompiled header belongs to this file; the other targets reuse it.
