@@ -16,7 +16,7 @@ struct ForkOptions {
   /// Each rank's log goes to LOG_DIR/rank0003.log (appended, mode 0600), and
   /// so do stdout and stderr of all ranks but 0. The folder is made. Empty:
   /// all ranks write to this process's stdout and stderr.
-  std::string log_dir;
+  std::string log_dir = {};
   LogLevel log_level = LogLevel::kInfo;
   /// LaunchLink::exit_fd; -1 without a front: then the error of the first
   /// failed rank is logged here.

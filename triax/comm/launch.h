@@ -10,12 +10,12 @@ struct LaunchOptions {
   /// The program that forks the ranks (see fork_ranks.h): find_run_program().
   std::string program;
   /// Without the program's own name.
-  std::vector<std::string> arguments;
+  std::vector<std::string> arguments = {};
   int world_size = 1;
   /// A rank that stays stopped (SIGSTOP) this long ends the run. 0: never.
   double deadline_seconds = 60.0;
   /// Where ranks write their logs; fork_ranks() makes it. Empty: no logs.
-  std::string log_dir;
+  std::string log_dir = {};
   /// From the request to stop until the ranks are killed.
   double grace_seconds = 60.0;
 };

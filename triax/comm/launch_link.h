@@ -17,7 +17,7 @@ struct LaunchLink {
   /// The front reads RankExits from its other end; -1 as above.
   int exit_fd = -1;
   /// Empty: none.
-  std::string log_dir;
+  std::string log_dir = {};
 };
 
 /// The link of this process, taken out of the environment so that no other

@@ -31,10 +31,10 @@ class Descriptor {
 
 struct Command {
   std::string program;
-  std::vector<std::string> arguments;  // without argv[0]
-  std::vector<std::string> environment;
+  std::vector<std::string> arguments = {};  // without argv[0]
+  std::vector<std::string> environment = {};
   /// Left open in the new process; everything else that is marked is closed.
-  std::vector<int> inherited;
+  std::vector<int> inherited = {};
 };
 
 /// Starts a process that gets SIGKILL when the calling thread ends, ignores
