@@ -234,6 +234,7 @@ TEST_F(Launch, WhatTheBoardDiagnosesEndsTheRun) {
               ContainsRegex("error: rank 0 called all_reduce.* but rank 2 "
                             "called all_reduce\\(sum, 8 fp32\\) #412"));
   EXPECT_EQ(count_of(err(), "error"), 1) << err();
+  EXPECT_THAT(read_file(log(3)), HasSubstr("error: rank 0 called all_reduce"));
 }
 
 TEST_F(Launch, TheOperationOfADeadRankIsNamed) {
@@ -295,6 +296,14 @@ TEST_F(Launch, ASignalToTheFrontAloneReachesTheRanks) {
   start("wait");
   settle();
   kill(front_, SIGTERM);
+  EXPECT_EQ(wait(), 130);
+  EXPECT_EQ(out(), "rank 0 stopped cleanly\n");
+}
+
+TEST_F(Launch, AHangUpOfTheTerminalStopsTheRanksCleanly) {
+  start("wait");
+  settle();
+  killpg(front_, SIGHUP);
   EXPECT_EQ(wait(), 130);
   EXPECT_EQ(out(), "rank 0 stopped cleanly\n");
 }

@@ -232,9 +232,9 @@ int fork_ranks(const ForkOptions& options,
   }
   std::cout.flush();
   std::fflush(nullptr);
-  signal(SIGINT, SIG_IGN);
-  signal(SIGTERM, SIG_IGN);
-  signal(SIGUSR1, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    signal(number, SIG_IGN);
+  }
   Ranks ranks(options);
   ranks.fork_all(body);
   const int worst = ranks.wait_all();

@@ -30,12 +30,13 @@ struct ForkOptions {
 ///
 /// In a rank: the log has its number, stdin is empty but for rank 0, its pid
 /// and in the end set_finished() are put on the board, stop signals only set
-/// stop_requested(), and the kernel kills it when this process ends. What body
-/// throws is put on the board, so every rank throws it too. A rank that dies
-/// is put there by this process. A rank ends with _exit: destructors of
-/// statics do not run, standard streams are flushed. Five seconds after the
-/// first failure the ranks that still run are killed. Throws Error when a
-/// rank cannot be forked or `log_dir` cannot be made; then no rank is left.
+/// stop_requested() (SIGHUP is ignored: the front decides), and the kernel
+/// kills it when this process ends. What body throws is put on the board, so
+/// every rank throws it too. A rank that dies is put there by this process. A
+/// rank ends with _exit: destructors of statics do not run, standard streams
+/// are flushed. Five seconds after the first failure the ranks that still run
+/// are killed. Throws Error when a rank cannot be forked or `log_dir` cannot be
+/// made; then no rank is left.
 int fork_ranks(const ForkOptions& options,
                const std::function<int(int rank)>& body);
 

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +24,7 @@
 #include "triax/comm/fork_ranks.h"
 #include "triax/comm/launch_link.h"
 #include "triax/comm/launch_process.h"
+#include "triax/comm/launch_scope.h"
 
 namespace triax {
 namespace {
@@ -40,58 +39,6 @@ constexpr double kAnswerSeconds = 1.0;
 constexpr int kTailLines = 8;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Signals that arrive as reads of a descriptor, by scope.
-class SignalQueue {
- public:
-  SignalQueue() {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    struct sigaction hangup;
-    sigaction(SIGHUP, nullptr, &hangup);
-    if (hangup.sa_handler != SIG_IGN) {  // nohup
-      sigaddset(&set, SIGHUP);
-    }
-    sigprocmask(SIG_BLOCK, &set, &former_);
-    queue_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  ~SignalQueue() { sigprocmask(SIG_SETMASK, &former_, nullptr); }
-  SignalQueue(const SignalQueue&) = delete;
-
-  int fd() const { return queue_.get(); }
-  /// 0 when there is none.
-  int take() {
-    signalfd_siginfo info;
-    const ssize_t count = read(fd(), &info, sizeof info);
-    return count == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t former_;
-  Descriptor queue_;
-};
-
-/// Orphans of the ranks' parent become children of this process, by scope;
-/// none is left at its end.
-class Subreaper {
- public:
-  Subreaper() {
-    prctl(PR_GET_CHILD_SUBREAPER, &former_);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-  }
-  ~Subreaper() {
-    for (const pid_t left : kill_children()) {
-      log_error("process ", left, " cannot be killed: it hangs in the kernel");
-    }
-    prctl(PR_SET_CHILD_SUBREAPER, former_);
-  }
-  Subreaper(const Subreaper&) = delete;
-
- private:
-  int former_ = 0;
-};
-
 struct WatchedRank {
   Descriptor process;
   bool is_adopted = false;
@@ -99,6 +46,11 @@ struct WatchedRank {
   double gone_seconds = 0.0;
   double stopped_seconds = 0.0;
 };
+
+bool is_stopped(pid_t pid) {
+  const std::optional<ProcessState> state = read_process_state(pid);
+  return state && state->state == 'T';
+}
 
 class Launcher {
  public:
@@ -115,6 +67,7 @@ class Launcher {
   void end_with_child(int wait_status);
   void look();
   void look_at_stops(double seconds);
+  void look_at_stop(int rank, double seconds);
   void look_at_ends(double seconds);
   void look_at_board();
   void watch_time();
@@ -342,44 +295,47 @@ void Launcher::look_at_board() {
 }
 
 void Launcher::look_at_stops(double seconds) {
-  const auto is_stopped = [](pid_t pid) {
-    const std::optional<ProcessState> state = read_process_state(pid);
-    return state && state->state == 'T';
-  };
   for (int r = 0; r < options_.world_size; ++r) {
-    WatchedRank& rank = ranks_[static_cast<size_t>(r)];
-    if (rank.has_exit || !rank.process.is_open()) {
-      continue;
-    }
-    const double before = rank.stopped_seconds;
-    if (!is_stopped(board_->pid(r))) {
-      rank.stopped_seconds = 0.0;
-      if (before > 0.0) {
-        log_info(name(r), " continues");
-      }
-      continue;
-    }
-    rank.stopped_seconds += seconds;
-    const double deadline = options_.deadline_seconds;
-    if (before == 0.0) {
-      log_warning(board_->describe(r),
-                  "; it is stopped (SIGSTOP, or a job control signal); ",
-                  deadline > 0.0 ? "the run ends in " +
-                                       format_duration(deadline) + " unless it "
-                                 : "it waits until it ",
-                  "continues: kill -CONT ",
-                  board_->pid(r));
-    } else if (deadline > 0.0 && rank.stopped_seconds >= deadline) {
-      fail(board_->describe(r) + "; it was stopped (SIGSTOP) for " +
-               format_duration(deadline) + ", the deadline",
-           r);
+    const WatchedRank& rank = ranks_[static_cast<size_t>(r)];
+    if (!rank.has_exit && rank.process.is_open()) {
+      look_at_stop(r, seconds);
     }
   }
-  if (const bool now = is_stopped(child_pid_); now != is_child_stopped_) {
-    is_child_stopped_ = now;
-    log_warning("the parent of the ranks (pid ",
-                child_pid_,
-                now ? ") is stopped: kill -CONT it" : ") continues");
+  const bool is_child_stopped = is_stopped(child_pid_);
+  if (is_child_stopped != is_child_stopped_) {
+    is_child_stopped_ = is_child_stopped;
+    log_warning(
+        "the parent of the ranks (pid ",
+        child_pid_,
+        is_child_stopped ? ") is stopped: kill -CONT it" : ") continues");
+  }
+}
+
+void Launcher::look_at_stop(int r, double seconds) {
+  WatchedRank& rank = ranks_[static_cast<size_t>(r)];
+  const double before = rank.stopped_seconds;
+  if (!is_stopped(board_->pid(r))) {
+    rank.stopped_seconds = 0.0;
+    if (before > 0.0) {
+      log_info(name(r), " continues");
+    }
+    return;
+  }
+  rank.stopped_seconds += seconds;
+  const bool has_deadline = options_.deadline_seconds > 0.0;
+  const std::string deadline = format_duration(options_.deadline_seconds);
+  if (before == 0.0) {
+    log_warning(board_->describe(r),
+                "; it is stopped (SIGSTOP, or a job control signal); ",
+                has_deadline ? "the run ends in " + deadline + " unless it "
+                             : "it waits until it ",
+                "continues: kill -CONT ",
+                board_->pid(r));
+  } else if (has_deadline &&
+             rank.stopped_seconds >= options_.deadline_seconds) {
+    fail(board_->describe(r) + "; it was stopped (SIGSTOP) for " + deadline +
+             ", the deadline",
+         r);
   }
 }
 
@@ -410,6 +366,10 @@ void Launcher::fail(const std::string& text, int rank) {
   has_failed_ = true;
   exit_code_ = 1;
   kill_at_ = std::min(kill_at_, monotonic_seconds() + kUnwindSeconds);
+  if (!board_->first_failed()) {
+    // The ranks leave by this Error, and it stands in their logs.
+    board_->fail(std::max(rank, 0), text);
+  }
   std::string entry = text;
   const std::string path =
       rank < 0 ? "" : rank_log_path(options_.log_dir, rank);

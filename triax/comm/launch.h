@@ -27,7 +27,8 @@ struct LaunchOptions {
 ///
 /// - A rank that died is named with its coordinates, pid, signal or exit code,
 ///   last operation and the end of its log; one that threw, with its text.
-///   The others get half a second to leave by the same Error, and are killed.
+///   The others get half a second to leave by the same Error, and are killed;
+///   so it is with every failure below.
 /// - What Board::diagnose() finds in two looks, 0.2 s apart, ends the run.
 /// - A stopped rank is a warning within a second, and an end at the deadline.
 /// - The first SIGINT, SIGTERM or SIGHUP (where it is not ignored) asks the

@@ -45,6 +45,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   }
   signal(SIGINT, SIG_IGN);
   signal(SIGTERM, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -38,8 +38,8 @@ struct Command {
 };
 
 /// Starts a process that gets SIGKILL when the calling thread ends, ignores
-/// SIGINT and SIGTERM (a Ctrl-C reaches the whole process group) and blocks
-/// no signal. Throws Error when the program cannot be executed.
+/// SIGINT, SIGTERM and SIGHUP (a Ctrl-C reaches the whole process group) and
+/// blocks no signal. Throws Error when the program cannot be executed.
 pid_t start_process(const Command& command);
 
 /// A descriptor that polls readable once `pid` has ended; not open when there
