@@ -118,10 +118,12 @@ class Launch : public testing::Test {
   /// The exit code; 1000 + the signal that killed it.
   int wait() {
     int status = 0;
-    EXPECT_TRUE(waits_until([&] {
-      return waitpid(front_, &status, WNOHANG) == front_;
-    })) << "still runs; "
-        << err();
+    const bool has_ended = waits_until(
+        [&] { return waitpid(front_, &status, WNOHANG) == front_; });
+    if (!has_ended) {
+      ADD_FAILURE() << "still runs; " << err();
+      return -1;
+    }
     front_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
   }
@@ -296,7 +298,9 @@ TEST_F(Launch, ASignalToTheFrontAloneReachesTheRanks) {
   start("wait");
   settle();
   kill(front_, SIGTERM);
+  kill(front_, SIGINT);  // at once: the same request, sent twice
   EXPECT_EQ(wait(), 130);
+  EXPECT_THAT(err(), Not(HasSubstr("again:")));
   EXPECT_EQ(out(), "rank 0 stopped cleanly\n");
 }
 
