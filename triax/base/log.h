@@ -23,7 +23,7 @@ struct LogOptions {
   /// Stands in front of each line; none when negative.
   int rank = -1;
   /// Lines are appended here; created with mode 0600. None when empty.
-  std::string file;
+  std::string file = {};
   bool to_stderr = true;
 };
 
