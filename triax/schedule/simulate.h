@@ -7,40 +7,8 @@
 
 namespace triax {
 
-/// What holds for the action lists of all ranks, by pp rank.
-struct ScheduleProof {
-  int num_microbatches = 0;
-  /// Virtual stages per rank.
-  int num_chunks = 1;
-  bool is_forward_only = false;
-  /// Messages each direction of a link must buffer so that no rank waits for
-  /// ever; 0: a send may wait for its receive (rendezvous).
-  int least_link_depth = 0;
-  /// By rank: most microbatches (times chunks) between forward and backward.
-  std::vector<int> peak_live_microbatches;
-};
-
-/// Proves the action lists: on each stage every microbatch goes forward once
-/// and backward once (or never, when no rank has a backward), backward after
-/// forward, with the receives and sends that the stage's place demands; every
-/// receive meets its send, in order; and there is a link depth at which no
-/// rank waits for ever. Virtual stage s stands on rank s mod p as chunk s / p.
-/// Throws Error with a sentence that names the rank and the action.
-ScheduleProof prove_schedule(const std::vector<std::vector<Action>>& actions,
-                             int num_microbatches);
-
-/// The same, and throws Error, naming what each rank waits in, when ranks wait
-/// for ever with `link_depth` messages buffered per direction of a link.
-ScheduleProof prove_schedule(const std::vector<std::vector<Action>>& actions,
-                             int num_microbatches,
-                             int link_depth);
-
-/// Most microbatches of one rank between forward and backward: what multiplies
-/// its activations. Of a list without backwards: 1.
-int peak_live_microbatches(const std::vector<Action>& actions);
-
-/// What a pipeline costs. One value per rank and action, or a single value
-/// that all ranks share.
+/// What a pipeline costs: seconds of one forward and backward, one value for
+/// each rank or one for all.
 struct ScheduleCosts {
   std::vector<double> forward_seconds = {1.0};
   std::vector<double> backward_seconds = {2.0};
@@ -67,8 +35,9 @@ struct Simulation {
   double bubble = 0.0;
 };
 
-/// Runs the lists on a clock. They must be proved; throws Error as
-/// prove_schedule does when ranks wait for ever at costs.link_depth.
+/// Runs the lists on a clock. They must be proved (proof.h). Throws Error,
+/// naming what each rank waits in, when ranks wait for ever at
+/// costs.link_depth.
 Simulation simulate(const std::vector<std::vector<Action>>& actions,
                     const ScheduleCosts& costs);
 
