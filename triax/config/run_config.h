@@ -80,8 +80,9 @@ struct ParallelConfig {
 enum class Precision { kFp64, kFp32, kBf16Autocast };
 
 struct TrainingConfig {
-  int64_t global_batch_size = 0;  // sequences; 0: microbatch_size * dp
+  int64_t global_batch_size = 0;  // sequences; 0: from the two below
   int64_t microbatch_size = 1;
+  int64_t gradient_accumulation_steps = 0;  // 0: from the two above
   int64_t steps = 100;
   Precision precision = Precision::kFp32;
   int64_t validate_every = 0;      // 0: never
