@@ -94,8 +94,7 @@ TEST(BucketReducer, StartsBeforeTheLastGradientArrives) {
     BucketReducer reducer(buffer, *world, {.cap_bytes = 64 * 8});
     std::vector<double> last_gradient_at_start;
     reducer.before_reduce = [&](int) {
-      last_gradient_at_start.push_back(
-          buffer.gradient(2).sum().item<double>());
+      last_gradient_at_start.push_back(buffer.gradient(2).sum().item<double>());
     };
     // A chain, so that the parameters' gradients arrive one after the other.
     at::Tensor x = at::ones({64}, at::kDouble);

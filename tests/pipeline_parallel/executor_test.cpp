@@ -83,7 +83,8 @@ Outcome run_pipeline(const std::string& schedule,
     calls.before_backward = [&](int, bool is_last_backward) {
       num_last += is_last_backward;
     };
-    Executor executor(lists[stage], *world, calls);
+    Recorder recorder(Board::create(1), 0);
+    Executor executor(lists[stage], *world, calls, recorder);
     executor.run();
     EXPECT_EQ(num_last, 1);
     const std::lock_guard lock(mutex);
@@ -93,8 +94,7 @@ Outcome run_pipeline(const std::string& schedule,
   return outcome;
 }
 
-class Pipeline : public testing::TestWithParam<std::tuple<const char*, int>> {
-};
+class Pipeline : public testing::TestWithParam<std::tuple<const char*, int>> {};
 
 TEST_P(Pipeline, EqualsOneRankForEveryNumberOfMicrobatches) {
   const auto [schedule, num_stages] = GetParam();
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Schedules,
                                           testing::Values(1, 2, 3, 4)));
 
 TEST(Executor, RunsForwardOnlyWithoutAGraph) {
-  const auto lists = make_forward_schedule(3, 4);
+  const auto lists = for_all_ranks(forward_only, 3, 4);
   run_ranks(3, [&](std::unique_ptr<Group> world) {
     const at::Tensor weight = stage_weight(world->rank());
     int num_outputs = 0;
@@ -130,7 +130,8 @@ TEST(Executor, RunsForwardOnlyWithoutAGraph) {
       return y;
     };
     calls.make_activation = [](int) { return at::empty({3, 4}, at::kDouble); };
-    Executor(lists[world->rank()], *world, calls).run();
+    Recorder recorder(Board::create(1), 0);
+    Executor(lists[world->rank()], *world, calls, recorder).run();
     EXPECT_EQ(num_outputs, 4);
   });
 }

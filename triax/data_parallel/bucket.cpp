@@ -66,7 +66,9 @@ BucketReducer::BucketReducer(FlatBuffer& buffer,
   }
 }
 
-BucketReducer::~BucketReducer() { *self_ = nullptr; }
+BucketReducer::~BucketReducer() {
+  *self_ = nullptr;
+}
 
 void BucketReducer::prepare() {
   TRIAX_CHECK(works_.empty(), "the last step was not finished");

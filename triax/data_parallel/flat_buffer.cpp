@@ -39,6 +39,8 @@ at::Tensor FlatBuffer::slice(const Range& range) const {
   return flat_.narrow(0, range.start, range.length);
 }
 
-void FlatBuffer::zero() { flat_.zero_(); }
+void FlatBuffer::zero() {
+  flat_.zero_();
+}
 
 }  // namespace triax

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "triax/base/error.h"
-#include "triax/mesh/tensor_group.h"
 
 namespace triax {
 namespace {
@@ -76,14 +75,6 @@ double owned_sum_of_squares(const at::Tensor& gradient,
     }
   }
   return sum;
-}
-
-double global_norm(double owned_sum_of_squares,
-                   const std::vector<Group*>& groups) {
-  for (Group* group : groups) {
-    owned_sum_of_squares = sum_over(*group, owned_sum_of_squares);
-  }
-  return std::sqrt(owned_sum_of_squares);
 }
 
 double clip_factor(double norm, double max_norm) {

@@ -3,10 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <vector>
-
 #include "triax/base/piece.h"
-#include "triax/comm/group.h"
 
 namespace triax {
 
@@ -16,15 +13,10 @@ double sum_of_squares(const at::Tensor& tensor);
 
 /// The same over those elements of a stored gradient that this rank counts:
 /// pieces of which it holds the first replica. Padding has zero gradients.
+/// The square root of the sum over tp and pp ranks is the global norm: each
+/// logical element is counted once, and a norm is never averaged.
 double owned_sum_of_squares(const at::Tensor& gradient,
                             const ParameterLayout& layout);
-
-/// The norm of the whole model's gradient from every rank's owned sum: the
-/// square root of the sum over `groups` (tp and pp, in this order on every
-/// rank). Each logical element is counted once; a norm is never averaged.
-/// Every rank of the groups must call.
-double global_norm(double owned_sum_of_squares,
-                   const std::vector<Group*>& groups);
 
 /// What gradients are multiplied with so that their norm is at most
 /// `max_norm` (0: never clip): min(1, max_norm / norm), as in Pascanu et al.

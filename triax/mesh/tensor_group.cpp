@@ -47,8 +47,15 @@ Buffer as_buffer(const at::Tensor& tensor) {
   return {tensor.data_ptr(), tensor.numel(), to_dtype(tensor.scalar_type())};
 }
 
+void sum_over(Group& group, std::span<double> values, CallSite site) {
+  group.all_reduce(
+      {values.data(), static_cast<int64_t>(values.size()), DType::kFloat64},
+      ReduceOp::kSum,
+      site);
+}
+
 double sum_over(Group& group, double value, CallSite site) {
-  group.all_reduce({&value, 1, DType::kFloat64}, ReduceOp::kSum, site);
+  sum_over(group, {&value, 1}, site);
   return value;
 }
 

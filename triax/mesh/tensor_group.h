@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <span>
+
 #include "triax/comm/group.h"
 
 namespace triax {
@@ -31,7 +33,10 @@ inline Work all_reduce_async(Group& group,
   return group.all_reduce_async(as_buffer(tensor), op, site);
 }
 
-/// The sum of `value` over the group, in rank order.
+/// Sums each value over the group, in rank order.
+void sum_over(Group& group,
+              std::span<double> values,
+              CallSite site = CallSite::current());
 double sum_over(Group& group,
                 double value,
                 CallSite site = CallSite::current());

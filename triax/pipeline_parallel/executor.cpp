@@ -10,8 +10,14 @@
 
 namespace triax {
 
-Executor::Executor(std::vector<Action> actions, Group& pp, StageCalls calls)
-    : actions_(std::move(actions)), pp_(pp), calls_(std::move(calls)) {
+Executor::Executor(std::vector<Action> actions,
+                   Group& pp,
+                   StageCalls calls,
+                   Recorder& recorder)
+    : actions_(std::move(actions)),
+      pp_(pp),
+      calls_(std::move(calls)),
+      recorder_(recorder) {
   for (const Action& action : actions_) {
     if (action.kind == ActionKind::kBackward) {
       last_backward_ = action.microbatch;
@@ -64,6 +70,7 @@ void Executor::forward(int microbatch) {
     live.receive.wait();
     live.input.requires_grad_(keeps_graph_);
   }
+  const auto span = record(EventKind::kForward, microbatch);
   live.output = calls_.forward(microbatch, live.input);
   const bool is_last_stage = pp_.rank() == pp_.size() - 1;
   if (!keeps_graph_ && is_last_stage) {
@@ -90,6 +97,7 @@ void Executor::backward(int microbatch) {
   if (live.gradient.defined()) {
     live.receive.wait();
   }
+  const auto span = record(EventKind::kBackward, microbatch);
   if (calls_.before_backward) {
     calls_.before_backward(microbatch, microbatch == last_backward_);
   }
@@ -117,6 +125,10 @@ void Executor::send_gradient(int microbatch) {
 
 void Executor::send(const at::Tensor& tensor, int peer) {
   sends_.emplace_back(tensor, pp_.send_async(as_buffer(tensor), peer));
+}
+
+Recorder::Span Executor::record(EventKind kind, int microbatch) {
+  return recorder_.span(kind, {.microbatch = microbatch, .stage = pp_.rank()});
 }
 
 void Executor::drop_finished_sends() {

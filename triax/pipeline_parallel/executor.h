@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "triax/comm/group.h"
+#include "triax/comm/recorder.h"
 #include "triax/schedule/action.h"
 
 namespace triax {
@@ -32,7 +33,10 @@ struct StageCalls {
 /// schedule. Activations and their gradients have the same shape.
 class Executor {
  public:
-  Executor(std::vector<Action> actions, Group& pp, StageCalls calls);
+  Executor(std::vector<Action> actions,
+           Group& pp,
+           StageCalls calls,
+           Recorder& recorder);
 
   /// Runs all actions once. With only forward actions no graph is kept.
   /// Throws what the calls and the group throw; the executor is then unusable.
@@ -47,6 +51,7 @@ class Executor {
   void send_gradient(int microbatch);
   void send(const at::Tensor& tensor, int peer);
   void drop_finished_sends();
+  Recorder::Span record(EventKind kind, int microbatch);
 
   struct Live {
     at::Tensor input;     // received, a leaf that requires grad
@@ -58,6 +63,7 @@ class Executor {
   const std::vector<Action> actions_;
   Group& pp_;
   const StageCalls calls_;
+  Recorder& recorder_;
   int last_backward_ = -1;
   bool keeps_graph_ = false;
   std::map<int, Live> live_;

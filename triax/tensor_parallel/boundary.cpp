@@ -55,9 +55,7 @@ std::function<at::Tensor(const at::Tensor&)> copy_to(Group& group) {
 
 std::function<at::Tensor(const at::Tensor&)> reduce_from(Group& group) {
   const auto handle = reinterpret_cast<int64_t>(&group);
-  return [handle](const at::Tensor& x) {
-    return ReduceFrom::apply(x, handle);
-  };
+  return [handle](const at::Tensor& x) { return ReduceFrom::apply(x, handle); };
 }
 
 }  // namespace triax

@@ -30,10 +30,10 @@ void PartialGradients::sum(const at::Tensor& gradient,
     }
     // K and V are whole rows of the fused weight, and contiguous.
     const size_t row_dim = piece.transposed ? 1 : 0;
-    all_reduce(*replicas_,
-               gradient.narrow(0,
-                               piece.stored_start[0],
-                               piece.logical_range[row_dim].length));
+    all_reduce(
+        *replicas_,
+        gradient.narrow(
+            0, piece.stored_start[0], piece.logical_range[row_dim].length));
   }
 }
 

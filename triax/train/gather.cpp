@@ -22,9 +22,8 @@ at::Tensor stored_part(const at::Tensor& stored, const Piece& piece) {
   const auto dims = static_cast<int64_t>(piece.logical_range.size());
   for (int64_t dim = 0; dim < dims; ++dim) {
     const int64_t logical_dim = piece.transposed ? 1 - dim : dim;
-    part = part.narrow(dim,
-                       piece.stored_start[dim],
-                       piece.logical_range[logical_dim].length);
+    part = part.narrow(
+        dim, piece.stored_start[dim], piece.logical_range[logical_dim].length);
   }
   return piece.transposed ? part.t() : part;
 }
@@ -128,7 +127,9 @@ at::Tensor as_fp64(const ParameterSlot& slot, SlotTensor which) {
 
 }  // namespace
 
-at::Tensor weight_of(const ParameterSlot& slot) { return slot.tensor; }
+at::Tensor weight_of(const ParameterSlot& slot) {
+  return slot.tensor;
+}
 at::Tensor gradient_of(const ParameterSlot& slot) {
   return slot.tensor.grad();
 }
