@@ -5,6 +5,7 @@
 
 #include "triax/base/error.h"
 #include "triax/mesh/tensor_group.h"
+#include "triax/model/allocate.h"
 #include "triax/plan/stage_split.h"
 #include "triax/tensor_parallel/apply.h"
 
@@ -99,7 +100,7 @@ void break_boundaries(const DeviceMesh& mesh,
   if (!mesh.is_first_stage()) {
     return;
   }
-  Block& block = rank_model.model->block(rank_model.part.first_layer);
+  Block& block = *rank_model.model->blocks[0];
   if (broken == Break::kSkipRowSum) {
     block.feed_forward->down->on_output = {};
   }
@@ -113,6 +114,10 @@ void break_loss(const DeviceMesh& mesh, LossOptions& loss, Break broken) {
   if (broken == Break::kShiftVocabulary && is_last) {
     loss.first_vocab += 1;
     loss.num_valid -= 1;
+  }
+  if (broken == Break::kCountPadding) {
+    loss.vocab_size = loss.num_columns * mesh.dims().tp;
+    loss.num_valid = loss.num_columns;
   }
 }
 

@@ -180,15 +180,15 @@ at::Tensor Trainer::forward(int microbatch, const at::Tensor& input) {
   if (!mesh_.is_last_stage()) {
     return output;
   }
-  const LossResult loss = stage_loss(data, output);
+  const at::Tensor loss = stage_loss(data, output).loss;
   const bool is_dropped =
       broken_ == Break::kDropMicrobatch &&
       microbatch == static_cast<int>(data_.microbatches.size()) - 1;
   if (is_dropped) {
-    return loss.sum * 0.0;
+    return loss * 0.0;
   }
-  loss_sum_ += loss.value;
-  return loss.sum * loss_scale();
+  loss_sum_ += loss.item<double>();
+  return loss * loss_scale();
 }
 
 at::Tensor Trainer::forward_stage(const MicrobatchData& data,
@@ -338,7 +338,7 @@ double Trainer::validate() {
     const MicrobatchData& data = batch.microbatches[microbatch];
     const at::Tensor output = forward_stage(data, input, false);
     if (mesh_.is_last_stage()) {
-      sum += stage_loss(data, output).value;
+      sum += stage_loss(data, output).negative_log_likelihood.item<double>();
     }
     return output;
   };
