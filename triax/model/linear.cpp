@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/model/linear.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <utility>
+
+#include "triax/base/error.h"
+
+namespace triax {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct WeightGradientSeam : torch::CustomClassHolder {
+  explicit WeightGradientSeam(Linear::OnWeightGradient call)
+      : call(std::move(call)) {}
+  Linear::OnWeightGradient call;
+};
+
+/// The product; its backward is where the weight's gradient may be put off.
+class Product : public torch::autograd::Function<Product> {
+ public:
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& input,
+                            const at::Tensor& weight,
+                            at::ScalarType dtype,
+                            const Linear::OnWeightGradient& on_gradient) {
+    const at::Tensor x = input.to(dtype);
+    context->save_for_backward({x, weight});
+    context->saved_data["input_dtype"] = input.scalar_type();
+    if (on_gradient) {
+      context->saved_data["seam"] = c10::IValue::make_capsule(
+          c10::make_intrusive<WeightGradientSeam>(on_gradient));
+    }
+    return at::linear(x, weight.to(dtype));
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& input = saved[0];
+    const at::Tensor& weight = saved[1];
+    const at::Tensor& grad = grads[0];
+    at::Tensor grad_input;
+    at::Tensor grad_weight;
+    if (context->needs_input_grad(0)) {
+      grad_input = at::matmul(grad, weight.to(grad.scalar_type()))
+                       .to(context->saved_data["input_dtype"].toScalarType());
+    }
+    if (context->needs_input_grad(1)) {
+      const auto seam = context->saved_data.find("seam");
+      if (seam != context->saved_data.end()) {
+        c10::static_intrusive_pointer_cast<WeightGradientSeam>(
+            seam->second.toCapsule())
+            ->call(input, grad);
+      } else {
+        grad_weight = weight_gradient(input, grad, weight.scalar_type());
+      }
+    }
+    return {grad_input, grad_weight, at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+Linear::Linear(const LinearOptions& options)
+    : weight(make_slot(
+          "weight", {options.out_features, options.in_features}, options.role)),
+      bias(options.has_bias
+               ? make_slot("bias", {options.out_features}, ParameterRole::kBias)
+               : nullptr),
+      owns_weight_(true) {}
+
+Linear::Linear(std::shared_ptr<ParameterSlot> shared_weight)
+    : weight(std::move(shared_weight)), owns_weight_(false) {}
+
+std::vector<ParameterSlot*> Linear::own_slots() {
+  std::vector<ParameterSlot*> slots;
+  if (owns_weight_) {
+    slots.push_back(weight.get());
+  }
+  if (bias) {
+    slots.push_back(bias.get());
+  }
+  return slots;
+}
+
+at::Tensor Linear::forward(const at::Tensor& input) {
+  TRIAX_CHECK(weight->tensor.defined(), weight->layout.name, " has no storage");
+  const at::Tensor x = on_input ? on_input(input) : input;
+  const at::ScalarType dtype =
+      matmul_dtype.value_or(weight->tensor.scalar_type());
+  at::Tensor y = Product::apply(x, weight->tensor, dtype, on_weight_gradient);
+  if (!on_output) {
+    return bias ? y.add_(bias->tensor) : y;
+  }
+  y = on_output(y);
+  return bias ? at::add(y, bias->tensor.to(y.scalar_type())) : y;
+}
+
+at::Tensor weight_gradient(const at::Tensor& input,
+                           const at::Tensor& grad_output,
+                           at::ScalarType dtype) {
+  const at::Tensor x = input.reshape({-1, input.size(-1)});
+  const at::Tensor grad = grad_output.reshape({-1, grad_output.size(-1)});
+  return at::mm(grad.t(), x.to(grad.scalar_type())).to(dtype);
+}
+
+}  // namespace triax

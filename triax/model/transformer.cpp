@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/model/transformer.h"
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/arange.h>
+
+#include <string>
+
+#include "triax/base/error.h"
+
+namespace triax {
+namespace {
+
+int64_t or_default(int64_t value, int64_t otherwise) {
+  return value != 0 ? value : otherwise;
+}
+
+/// What both families have in common; a family then states its differences.
+BlockOptions common_options(const ModelConfig& config) {
+  const int64_t heads = config.num_attention_heads;
+  BlockOptions options;
+  options.attention = {
+      .hidden_size = config.hidden_size,
+      .num_heads = heads,
+      .num_key_value_heads = or_default(config.num_key_value_heads, heads),
+      .head_dim = or_default(config.head_dim, config.hidden_size / heads),
+      .dropout = config.attn_pdrop};
+  options.feed_forward = {
+      .hidden_size = config.hidden_size,
+      .intermediate_size =
+          or_default(config.intermediate_size, 4 * config.hidden_size)};
+  options.residual_dropout = config.resid_pdrop;
+  return options;
+}
+
+BlockOptions llama_options(const ModelConfig& config) {
+  BlockOptions options = common_options(config);
+  options.attention.rotary = std::make_shared<Rotary>(
+      options.attention.head_dim, config.rope_theta, config.rope_scaling);
+  options.feed_forward.activation = Activation::kSwiGlu;
+  options.norm = NormKind::kRms;
+  options.norm_eps = config.norm_eps != 0.0 ? config.norm_eps : 1e-6;
+  return options;
+}
+
+BlockOptions gpt2_options(const ModelConfig& config) {
+  BlockOptions options = common_options(config);
+  options.attention.has_bias = true;
+  options.feed_forward.has_bias = true;
+  options.feed_forward.activation = Activation::kGeluTanh;
+  options.norm = NormKind::kLayer;
+  options.norm_eps = config.norm_eps != 0.0 ? config.norm_eps : 1e-5;
+  return options;
+}
+
+bool has_learned_positions(const ModelConfig& config) {
+  return config.family == ModelFamily::kGpt2;
+}
+
+}  // namespace
+
+Transformer::Transformer(const ModelConfig& config, const ModelPart& part)
+    : vocab_size_(config.vocab_size) {
+  BlockOptions options = config.family == ModelFamily::kGpt2
+                             ? gpt2_options(config)
+                             : llama_options(config);
+  if (part.has_embedding) {
+    embedding = register_module(
+        "embedding",
+        std::make_shared<Embedding>(EmbeddingOptions{
+            .num_ids = config.vocab_size, .features = config.hidden_size}));
+    if (has_learned_positions(config)) {
+      position_embedding =
+          register_module("position_embedding",
+                          std::make_shared<Embedding>(EmbeddingOptions{
+                              .num_ids = config.max_position_embeddings,
+                              .features = config.hidden_size,
+                              .role = ParameterRole::kPosition}));
+    }
+    embedding_dropout =
+        register_module("embedding_dropout",
+                        std::make_shared<Dropout>(
+                            DropoutOptions{.probability = config.embd_pdrop,
+                                           .site = DropoutSite::kEmbedding}));
+  }
+  auto layers =
+      register_module("blocks", std::make_shared<torch::nn::Module>("blocks"));
+  for (int i = 0; i < part.num_layers; ++i) {
+    options.attention.layer = part.first_layer + i;
+    blocks.push_back(
+        layers->register_module(std::to_string(options.attention.layer),
+                                std::make_shared<Block>(options)));
+  }
+  if (part.has_head) {
+    final_norm = register_module(
+        "final_norm",
+        make_norm(options.norm, config.hidden_size, options.norm_eps));
+    const bool shares = config.tie_word_embeddings && part.has_embedding;
+    head = register_module("head",
+                           shares ? std::make_shared<Linear>(embedding->weight)
+                                  : std::make_shared<Linear>(LinearOptions{
+                                        .in_features = config.hidden_size,
+                                        .out_features = config.vocab_size,
+                                        .role = ParameterRole::kHead}));
+  }
+  name_slots(*this);
+}
+
+at::Tensor Transformer::embed(const at::Tensor& ids, const Place& place) {
+  TRIAX_CHECK(ids.dim() == 2 && ids.scalar_type() == at::kLong,
+              "ids are [B, S] int64");
+  at::Tensor hidden = embedding->forward(ids);
+  if (position_embedding) {
+    const at::Tensor positions = at::arange(
+        place.first_position, place.first_position + ids.size(1), at::kLong);
+    hidden =
+        at::add(hidden, position_embedding->forward(positions.unsqueeze(0)));
+  }
+  return embedding_dropout->forward(hidden, place);
+}
+
+at::Tensor Transformer::forward(const at::Tensor& input, const Place& place) {
+  at::Tensor hidden = embedding ? embed(input, place) : input;
+  TRIAX_CHECK(hidden.dim() == 3, "hidden is [B, S, H]");
+  for (const auto& block : blocks) {
+    hidden = block->forward(hidden, place);
+  }
+  return head ? head->forward(final_norm->forward(hidden)) : hidden;
+}
+
+HeadRows Transformer::head_rows() const {
+  TRIAX_CHECK(head != nullptr, "this part has no head");
+  const ParameterLayout& layout = head->weight->layout;
+  if (layout.pieces.empty()) {
+    return {vocab_size_, 0, layout.shape[0]};
+  }
+  const Range& rows = layout.pieces.front().logical_range.front();
+  return {rows.start, rows.length, layout.shape[0]};
+}
+
+void set_matmul_dtype(Transformer& model, at::ScalarType dtype) {
+  model.apply([dtype](torch::nn::Module& module) {
+    if (auto* linear = dynamic_cast<Linear*>(&module)) {
+      linear->matmul_dtype = dtype;
+    }
+  });
+}
+
+}  // namespace triax
