@@ -70,9 +70,6 @@ class Session {
     Trainer trainer(config_, mesh_, recorder_);
     facts_ = gather_facts();
     say_facts(trainer);
-    if (options_.is_dry_run) {
-      return 0;
-    }
     const int code = train(trainer);
     if (code == 0) {
       say_sample(trainer.rank_model());
@@ -94,7 +91,7 @@ class Session {
     facts.world_size = mesh_.dims().world_size();
     facts.flops_per_token = flops_per_token(
         config_.model, config_.data.sequence_length, FlopsKind::kCausal);
-    facts.flops_name = "causal";
+    facts.flops_name = flops_formula(FlopsKind::kCausal);
     facts.peak_flops = sum_over(mesh_.world(), peak);
     facts.memory_bytes = machine_memory_bytes();
     return facts;
@@ -113,17 +110,17 @@ class Session {
                     at::get_num_threads()));
     display_.say(fmt::format(
         "model {} parameters; {} tokens a step in {} microbatches of {}",
-        format_count(count_parameters(config_.model)),
+        format_count(num_parameters(config_.model)),
         format_count(config_.training.global_batch_size *
                      config_.data.sequence_length),
         config_.num_microbatches(),
         config_.training.microbatch_size));
-    display_.say(fmt::format(
-        "mfu by 6N + attention ({}) of {:.1f} GFLOP/s, measured by {} matrix "
-        "products on all ranks at once",
-        facts_.flops_name,
-        facts_.peak_flops / 1e9,
-        c10::toString(matmul_type(config_.training.precision))));
+    display_.say(
+        fmt::format("mfu by {} of {:.1f} GFLOP/s, measured by {} matrix "
+                    "products on all ranks at once",
+                    facts_.flops_name,
+                    facts_.peak_flops / 1e9,
+                    c10::toString(matmul_type(config_.training.precision))));
     say_memory(trainer);
     if (const auto notice = trainer.loader().sampler().notice()) {
       display_.say(*notice);
@@ -131,15 +128,10 @@ class Session {
   }
 
   void say_memory(const Trainer& trainer) {
-    const RankMemory predicted = predict_memory(config_, mesh_.coord());
+    const std::vector<StageMemory> stages = predict_memory(config_);
     display_.say(fmt::format(
-        "rank 0 predicted {} (parameters {}, gradients {}, optimizer {}, "
-        "activations {}); allocated gradients {}, optimizer {}",
-        format_bytes(predicted.total_bytes()),
-        format_bytes(predicted.parameter_bytes),
-        format_bytes(predicted.gradient_bytes),
-        format_bytes(predicted.optimizer_bytes),
-        format_bytes(predicted.activation_bytes),
+        "rank 0 predicted {}; allocated for gradients {}, for the optimizer {}",
+        format_bytes(stages[mesh_.coord().pp].total_bytes()),
         format_bytes(trainer.gradient_bytes()),
         format_bytes(trainer.optimizer_bytes())));
   }

@@ -14,8 +14,6 @@ struct SessionOptions {
   /// Where metrics.jsonl goes; must exist.
   std::string run_dir;
   bool is_quiet = false;
-  /// Everything but training: builds, says shapes and bytes, ends.
-  bool is_dry_run = false;
 };
 
 /// Trains a whole run on this rank: the body of `triax train`. Every rank of
