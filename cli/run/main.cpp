@@ -45,7 +45,8 @@ RankBody body_of(const Arguments& arguments) {
   return [options](const RunConfig& config,
                    const std::shared_ptr<Board>& board,
                    std::unique_ptr<Group> world) {
-    return run_training(config, board, std::move(world), options);
+    run_training(config, board, std::move(world), options);
+    return 0;
   };
 }
 

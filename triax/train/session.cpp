@@ -65,20 +65,19 @@ class Session {
     board_->set_coord(mesh_.rank(), coord_text(mesh_.coord()));
   }
 
-  int run() {
+  void run() {
     const Clock::time_point start = Clock::now();
     Trainer trainer(config_, mesh_, recorder_);
     facts_ = gather_facts();
     say_facts(trainer);
-    const int code = train(trainer);
-    if (code == 0) {
+    train(trainer);
+    if (!is_stopped_) {
       say_sample(trainer.rank_model());
     }
     display_.say(fmt::format("{} steps in {}; {}/metrics.jsonl",
                              trainer.steps_done(),
                              format_duration(seconds_since(start)),
                              options_.run_dir));
-    return code;
   }
 
  private:
@@ -136,7 +135,7 @@ class Session {
         format_bytes(trainer.optimizer_bytes())));
   }
 
-  int train(Trainer& trainer) {
+  void train(Trainer& trainer) {
     std::optional<MetricsFile> metrics;
     if (mesh_.rank() == 0) {
       metrics.emplace(options_.run_dir + "/metrics.jsonl", facts_);
@@ -153,10 +152,10 @@ class Session {
         display_.say(
             fmt::format("stopped on request after step {}; no state was saved",
                         trainer.steps_done()));
-        return 130;
+        is_stopped_ = true;
+        return;
       }
     }
-    return 0;
   }
 
   StepRecord one_step(Trainer& trainer, TimeAccount& account) {
@@ -239,16 +238,17 @@ class Session {
   Recorder recorder_;
   ProgressDisplay display_;
   RunFacts facts_;
+  bool is_stopped_ = false;
 };
 
 }  // namespace
 
-int run_training(const RunConfig& config,
-                 const std::shared_ptr<Board>& board,
-                 std::unique_ptr<Group> world,
-                 const SessionOptions& options) {
+void run_training(const RunConfig& config,
+                  const std::shared_ptr<Board>& board,
+                  std::unique_ptr<Group> world,
+                  const SessionOptions& options) {
   share_cores(world->size());
-  return Session(config, board, std::move(world), options).run();
+  Session(config, board, std::move(world), options).run();
 }
 
 int run_verify(const RunConfig& config,
