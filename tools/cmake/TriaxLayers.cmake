@@ -55,6 +55,7 @@ function(triax_link target kind)
   if(kind STREQUAL "all")
     target_link_libraries(${target} PRIVATE triax_torch)
     target_precompile_headers(${target} REUSE_FROM triax_torch_pch)
-    target_compile_options(${target} PRIVATE -fpch-preprocess)
+    # The precompiled header is made with -fPIC; a program's -fPIE differs.
+    target_compile_options(${target} PRIVATE -fpch-preprocess -fPIC)
   endif()
 endfunction()

@@ -41,13 +41,10 @@ namespace detail {
 }  // namespace triax
 
 /// For our own mistakes only: user input must never reach it.
-#define TRIAX_CHECK(condition, ...)                       \
-  do {                                                    \
-    if (!(condition)) [[unlikely]] {                      \
-      ::triax::detail::fail_check(                        \
-          __FILE__,                                       \
-          __LINE__,                                       \
-          #condition,                                     \
-          ::triax::detail::join(__VA_ARGS__));            \
-    }                                                     \
+#define TRIAX_CHECK(condition, ...)                                            \
+  do {                                                                         \
+    if (!(condition)) [[unlikely]] {                                           \
+      ::triax::detail::fail_check(                                             \
+          __FILE__, __LINE__, #condition, ::triax::detail::join(__VA_ARGS__)); \
+    }                                                                          \
   } while (false)

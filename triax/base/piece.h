@@ -16,7 +16,14 @@ struct Range {
 };
 
 /// What a parameter is, which decides weight decay and how it is drawn.
-enum class ParameterRole { kEmbedding, kPosition, kMatrix, kHead, kBias, kNorm };
+enum class ParameterRole {
+  kEmbedding,
+  kPosition,
+  kMatrix,
+  kHead,
+  kBias,
+  kNorm
+};
 
 /// How the elements of a logical parameter begin: normal(0, std) or constant.
 struct InitialValue {

@@ -3,14 +3,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <source_location>
 #include <string>
 
 #include "triax/base/dtype.h"
+#include "triax/comm/emulation.h"
+#include "triax/comm/operation.h"
 
 namespace triax {
-
-enum class ReduceOp : uint8_t { kSum, kAvg, kMax };
 
 /// `numel` contiguous elements that an operation only reads.
 struct ConstBuffer {
@@ -30,8 +29,6 @@ struct Buffer {
   int64_t nbytes() const { return numel * dtype_bytes(dtype); }
   operator ConstBuffer() const { return {data, numel, dtype}; }
 };
-
-using CallSite = std::source_location;
 
 /// An operation under way. Its buffers must live until it is done. Ends by
 /// scope: the destructor waits, and drops the error (wait() throws it).
@@ -87,9 +84,7 @@ class Group {
                       Buffer mine,
                       ReduceOp op = ReduceOp::kSum,
                       CallSite site = CallSite::current());
-  void broadcast(Buffer buffer,
-                 int root,
-                 CallSite site = CallSite::current());
+  void broadcast(Buffer buffer, int root, CallSite site = CallSite::current());
   /// Part r of `in` goes to rank r; part r of `out` comes from rank r.
   void all_to_all(ConstBuffer in,
                   Buffer out,
@@ -97,9 +92,7 @@ class Group {
   void barrier(CallSite site = CallSite::current());
   /// Messages between two ranks arrive in the order they were sent. send()
   /// returns when the buffer may be used again.
-  void send(ConstBuffer buffer,
-            int peer,
-            CallSite site = CallSite::current());
+  void send(ConstBuffer buffer, int peer, CallSite site = CallSite::current());
   void recv(Buffer buffer, int peer, CallSite site = CallSite::current());
 
   // The same, started: progress is made while the rank computes. Operations of
@@ -122,39 +115,38 @@ class Group {
   Work send_async(ConstBuffer buffer,
                   int peer,
                   CallSite site = CallSite::current());
-  Work recv_async(Buffer buffer,
-                  int peer,
-                  CallSite site = CallSite::current());
+  Work recv_async(Buffer buffer, int peer, CallSite site = CallSite::current());
 
   /// Every rank of this group must call. Ranks with equal colour form a new
   /// group, ordered by (key, rank). A negative colour gives nullptr.
-  virtual std::unique_ptr<Group> split(
-      int color,
-      int key,
-      const std::string& name,
-      CallSite site = CallSite::current()) = 0;
+  virtual std::unique_ptr<Group> split(int color,
+                                       int key,
+                                       const std::string& name,
+                                       CallSite site = CallSite::current()) = 0;
+
+  /// From now on this group's operations end no earlier than on such a link.
+  /// Every rank of the group must set the same, with no operation under way.
+  virtual void emulate(const LinkEmulation& link) = 0;
 
  protected:
-  enum class Op : uint8_t {
-    kAllReduce,
-    kAllGather,
-    kReduceScatter,
-    kBroadcast,
-    kAllToAll,
-    kBarrier,
-    kSend,
-    kReceive,
-  };
   struct Call {
-    Op op;
+    OpKind op;
     ConstBuffer in;
     Buffer out;
     ReduceOp reduce_op = ReduceOp::kSum;
     int peer = -1;  // root of a broadcast, or the other rank of a message
     CallSite site;
   };
+  /// Only called with two ranks or more and buffers that fit each other.
   virtual void run(const Call& call) = 0;
   virtual Work start(const Call& call) = 0;
+
+ private:
+  void dispatch(const Call& call);
+  Work dispatch_async(const Call& call);
+  bool is_done_alone(const Call& call) const;
+  [[noreturn]] void refuse(const Call& call, const std::string& rule) const;
+  void check(const Call& call) const;
 };
 
 }  // namespace triax

@@ -22,6 +22,8 @@ struct RopeScaling {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   int64_t original_max_position_embeddings = 8192;
+
+  bool operator==(const RopeScaling&) const = default;
 };
 
 struct ModelConfig {
@@ -43,6 +45,8 @@ struct ModelConfig {
   double resid_pdrop = 0.0;
   double embd_pdrop = 0.0;
   double attn_pdrop = 0.0;
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 struct DataConfig {
@@ -52,36 +56,43 @@ struct DataConfig {
   double validation = 0.0;      // share of the tokens at the end
   std::string validation_path;  // or a file of its own
   bool mask_document_ends = false;
+
+  bool operator==(const DataConfig&) const = default;
 };
 
 struct ParallelConfig {
   int tp = 1;
   int pp = 1;
-  int dp = 0;  // 0: world size / (tp * pp)
+  int dp = 0;                      // 0: world size / (tp * pp)
   std::string order = "tp-pp-dp";  // innermost first
   std::string schedule = "1f1b";   // gpipe, 1f1b
   int zero = 0;
   int chunks = 1;
   bool sequence_parallel = false;
-  std::vector<int64_t> stages;  // empty: auto
+  std::vector<int64_t> stages;            // empty: auto
   bool weigh_embedding_and_head = false;  // count them as layers in auto
   int64_t bucket_bytes = 25 << 20;
+
+  bool operator==(const ParallelConfig&) const = default;
 };
 
 /// kBf16Autocast: bf16 matrix products over fp32 weights.
 enum class Precision { kFp64, kFp32, kBf16Autocast };
 
 struct TrainingConfig {
-  int64_t global_batch_size = 0;  // sequences; 0: microbatch_size * dp
+  int64_t global_batch_size = 0;  // sequences; 0: from the two below
   int64_t microbatch_size = 1;
+  int64_t gradient_accumulation_steps = 0;  // 0: from the two above
   int64_t steps = 100;
   Precision precision = Precision::kFp32;
-  int64_t validate_every = 0;    // 0: never
+  int64_t validate_every = 0;      // 0: never
   int64_t validation_batches = 0;  // global batches; 0: all
   double gradient_clipping = 1.0;  // 0: off
   double label_smoothing = 0.0;
   double z_loss = 0.0;
   int64_t seed = 1;
+
+  bool operator==(const TrainingConfig&) const = default;
 };
 
 /// Logical parameters that match a pattern get their own values.
@@ -89,6 +100,8 @@ struct OptimizerGroup {
   std::string pattern;
   std::optional<double> lr;
   std::optional<double> weight_decay;
+
+  bool operator==(const OptimizerGroup&) const = default;
 };
 
 struct OptimizerConfig {
@@ -104,6 +117,8 @@ struct OptimizerConfig {
   int64_t decay_steps = 0;  // wsd: the last steps; 0: a tenth of all
   std::vector<std::string> freeze;
   std::vector<OptimizerGroup> group;
+
+  bool operator==(const OptimizerConfig&) const = default;
 };
 
 /// What one axis' links are made to cost: latency + bytes / bandwidth.
@@ -111,25 +126,35 @@ struct EmulatedLink {
   double latency_seconds = 0.0;
   double bytes_per_second = 0.0;  // 0: no limit
   double jitter = 0.0;            // share of the latency, 0 to 1
+
+  bool operator==(const EmulatedLink&) const = default;
 };
 
 struct CommConfig {
   double deadline_seconds = 60.0;
   std::map<std::string, EmulatedLink> emulate;  // by axis: dp, tp, pp
+
+  bool operator==(const CommConfig&) const = default;
 };
 
 struct MemoryConfig {
   std::string recompute = "none";
   std::string offload = "none";
+
+  bool operator==(const MemoryConfig&) const = default;
 };
 
 struct FaultConfig {
   int restarts = 0;
+
+  bool operator==(const FaultConfig&) const = default;
 };
 
 struct RunSection {
   std::string dir;  // left out: runs/NAME-OF-THE-FILE
   std::string device = "cpu";
+
+  bool operator==(const RunSection&) const = default;
 };
 
 struct RunConfig {
@@ -144,14 +169,14 @@ struct RunConfig {
   RunSection run;
 
   /// tp * pp * dp, once dp is resolved.
-  int world_size() const {
-    return parallel.tp * parallel.pp * parallel.dp;
-  }
+  int world_size() const { return parallel.tp * parallel.pp * parallel.dp; }
   /// Microbatches a replica runs in one step, once the batch is resolved.
   int64_t num_microbatches() const {
     return training.global_batch_size /
            (training.microbatch_size * parallel.dp);
   }
+
+  bool operator==(const RunConfig&) const = default;
 };
 
 }  // namespace triax

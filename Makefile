@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# make run    installs what is missing, builds, trains the example
+# make test   the same set-up, then every test
+# make build  build/bin/triax · make format · make bench · make clean
+# TORCH_INDEX=URL takes the LibTorch wheel from another package index.
+
+export TORCH_INDEX
+BUILD := build
+CTEST_FLAGS ?= --output-on-failure
+
+.PHONY: run test build setup setup-tests bench format check-format layers \
+        sanitize clean data
+
+run: build data
+	$(BUILD)/bin/triax train configs/kjv.toml
+
+test: setup-tests configure
+	cmake --build $(BUILD)
+	tools/check.sh
+	ctest --test-dir $(BUILD) $(CTEST_FLAGS)
+
+build: setup configure
+	cmake --build $(BUILD) --target triax triax-run
+
+.PHONY: configure
+configure:
+	@test -f $(BUILD)/build.ninja || cmake -G Ninja -B $(BUILD) -S .
+
+setup:
+	@tools/setup.sh
+
+setup-tests:
+	@tools/setup.sh --tests
+
+data: data/kjv.txt
+data/kjv.txt: tools/fetch_kjv.sh | setup
+	@mkdir -p data
+	tools/fetch_kjv.sh $@
+
+bench: build
+	bench/run
+
+format:
+	git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i
+
+# ASan + UBSan and TSan on everything without LibTorch.
+sanitize: setup-tests
+	cmake -G Ninja -B build-asan -S . -DTRIAX_TORCH=OFF -DTRIAX_BENCH=OFF \
+	  "-DTRIAX_SANITIZE=address;undefined"
+	cmake --build build-asan
+	ctest --test-dir build-asan $(CTEST_FLAGS)
+	cmake -G Ninja -B build-tsan -S . -DTRIAX_TORCH=OFF -DTRIAX_BENCH=OFF \
+	  -DTRIAX_SANITIZE=thread
+	cmake --build build-tsan --target test_comm
+	build-tsan/tests/test_comm
+
+clean:
+	rm -rf $(BUILD) build-asan build-tsan

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/data_parallel/bucket.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <numeric>
+
+#include "tests/support/run_ranks.h"
+
+namespace triax {
+namespace {
+
+std::vector<at::Tensor> make_parameters(const std::vector<int64_t>& sizes) {
+  std::vector<at::Tensor> parameters;
+  for (int64_t size : sizes) {
+    parameters.push_back(at::ones({size}, at::kDouble).requires_grad_());
+  }
+  return parameters;
+}
+
+/// Each parameter's gradient gets `value` from one backward.
+void add_gradient(const std::vector<at::Tensor>& parameters, double value) {
+  at::Tensor sum = parameters[0].sum() * value;
+  for (size_t i = 1; i < parameters.size(); ++i) {
+    sum = sum + parameters[i].sum() * value;
+  }
+  torch::autograd::backward({sum}, {});
+}
+
+TEST(FlatBuffer, StartsEveryParameterAtAMultipleOf64) {
+  const auto parameters = make_parameters({1, 64, 65, 3});
+  const FlatBuffer buffer(parameters);
+  EXPECT_EQ(buffer.range(0), (Range{0, 64}));
+  EXPECT_EQ(buffer.range(1), (Range{64, 64}));
+  EXPECT_EQ(buffer.range(2), (Range{128, 128}));
+  EXPECT_EQ(buffer.range(3), (Range{256, 64}));
+  EXPECT_EQ(buffer.numel(), 320);
+}
+
+TEST(FlatBuffer, CollectsWhatAutogradAdds) {
+  const auto parameters = make_parameters({3, 70});
+  FlatBuffer buffer(parameters);
+  add_gradient(parameters, 2.0);
+  add_gradient(parameters, 3.0);
+  EXPECT_EQ(buffer.gradient(0).sum().item<double>(), 15.0);
+  EXPECT_EQ(buffer.gradient(1).sum().item<double>(), 350.0);
+  EXPECT_EQ(buffer.slice({0, buffer.numel()}).sum().item<double>(), 365.0);
+  buffer.zero();
+  EXPECT_EQ(parameters[1].grad().abs().sum().item<double>(), 0.0);
+}
+
+TEST(Bucket, CoversTheBufferAndSplitsNoParameter) {
+  const FlatBuffer buffer(make_parameters({64, 64, 640, 64, 64}));
+  const auto buckets = make_buckets(buffer, {.cap_bytes = 128 * 8});
+  ASSERT_EQ(buckets.size(), 3u);
+  EXPECT_EQ(buckets[0].parameters, (std::vector<int>{0, 1}));
+  EXPECT_EQ(buckets[1].parameters, (std::vector<int>{2}));
+  EXPECT_EQ(buckets[2].parameters, (std::vector<int>{3, 4}));
+  EXPECT_EQ(buckets[1].range, (Range{128, 640}));
+}
+
+// Two replicas, two microbatches each, gradients (1, 3) and (5, 7): the mean
+// is 4 for every bucket size; "last only" gives 5, "first only" 3.
+TEST(BucketReducer, SumsEveryMicrobatchOfEveryReplica) {
+  for (int64_t cap : {1, 64 * 8, 1000 * 8, 1 << 30}) {
+    run_ranks(2, [cap](std::unique_ptr<Group> world) {
+      const auto parameters = make_parameters({1, 100, 3, 64, 500});
+      FlatBuffer buffer(parameters);
+      BucketReducer reducer(buffer, *world, {.cap_bytes = cap});
+      const double first = world->rank() == 0 ? 1 : 5;
+      for (int step = 0; step < 2; ++step) {
+        buffer.zero();
+        add_gradient(parameters, first / 4);
+        reducer.prepare();
+        add_gradient(parameters, (first + 2) / 4);
+        reducer.finish();
+        for (int i = 0; i < buffer.num_parameters(); ++i) {
+          const at::Tensor& gradient = buffer.gradient(i);
+          EXPECT_EQ(gradient.min().item<double>(), 4.0) << "cap " << cap;
+          EXPECT_EQ(gradient.max().item<double>(), 4.0) << "cap " << cap;
+        }
+      }
+    });
+  }
+}
+
+TEST(BucketReducer, StartsBeforeTheLastGradientArrives) {
+  run_ranks(2, [](std::unique_ptr<Group> world) {
+    const auto parameters = make_parameters({64, 64, 64});
+    FlatBuffer buffer(parameters);
+    BucketReducer reducer(buffer, *world, {.cap_bytes = 64 * 8});
+    std::vector<double> last_gradient_at_start;
+    reducer.before_reduce = [&](int) {
+      last_gradient_at_start.push_back(buffer.gradient(2).sum().item<double>());
+    };
+    // A chain, so that the parameters' gradients arrive one after the other.
+    at::Tensor x = at::ones({64}, at::kDouble);
+    x = x * parameters[2];
+    x = x * parameters[1];
+    x = x * parameters[0];
+    reducer.prepare();
+    torch::autograd::backward({x.sum()}, {});
+    reducer.finish();
+    ASSERT_EQ(last_gradient_at_start.size(), 3u);
+    EXPECT_EQ(last_gradient_at_start[0], 0.0);
+    EXPECT_EQ(last_gradient_at_start[2], 64.0);
+  });
+}
+
+TEST(BucketReducer, ReducesParametersThatNoOneUsed) {
+  run_ranks(3, [](std::unique_ptr<Group> world) {
+    const auto parameters = make_parameters({4, 4});
+    FlatBuffer buffer(parameters);
+    BucketReducer reducer(buffer, *world, {.cap_bytes = 1});
+    reducer.prepare();
+    // Rank 1 uses only the second parameter, the others only the first.
+    const at::Tensor& used = parameters[world->rank() == 1 ? 1 : 0];
+    torch::autograd::backward({used.sum()}, {});
+    reducer.finish();
+    EXPECT_EQ(buffer.gradient(0).sum().item<double>(), 8.0);
+    EXPECT_EQ(buffer.gradient(1).sum().item<double>(), 4.0);
+  });
+}
+
+TEST(BucketReducer, LeavesNothingBehindInTheParameters) {
+  const auto parameters = make_parameters({4});
+  FlatBuffer buffer(parameters);
+  run_ranks(1, [&](std::unique_ptr<Group> world) {
+    BucketReducer reducer(buffer, *world, {});
+  });
+  add_gradient(parameters, 1.0);
+  EXPECT_EQ(buffer.gradient(0).sum().item<double>(), 4.0);
+}
+
+}  // namespace
+}  // namespace triax

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what a Debian 12 machine lacks to build, run and test triax:
+# Debian packages (as root or through sudo) and LibTorch, from the wheel
+# torch==2.13.* in .venv. Does nothing where all is there.
+#
+# usage: tools/setup.sh [--tests]
+# TORCH_INDEX=URL takes the wheel from another index, for example PyTorch's
+# CPU index, whose wheel is ten times smaller than the default one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  g++ make cmake ninja-build ccache git python3 python3-venv
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
+  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
+  bible-kjv bible-kjv-text
+)
+if [[ "${1:-}" == --tests ]]; then
+  packages+=(clang-format-14)
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null || true)
+  [[ "$state" == ii* ]] || missing+=("$package")
+done
+if ((${#missing[@]})); then
+  echo "setup: installing ${missing[*]}"
+  sudo=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || {
+      echo "setup: these Debian packages are missing and neither root nor" \
+        "sudo is at hand: ${missing[*]}" >&2
+      exit 2
+    }
+    sudo=(sudo)
+  fi
+  "${sudo[@]}" apt-get update -qq
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+venv_has() {  # VENV MODULE
+  [[ -x "$1/bin/python" ]] && compgen -G \
+    "$1/lib/python3*/site-packages/$2" >/dev/null
+}
+
+if ! venv_has .venv torch/lib/libtorch_cpu.so; then
+  echo "setup: installing LibTorch (the wheel torch==2.13.*) into .venv"
+  python3 -m venv .venv
+  index=()
+  [[ -z "${TORCH_INDEX:-}" ]] || index=(--index-url "$TORCH_INDEX")
+  .venv/bin/python -m pip install -q --disable-pip-version-check \
+    "${index[@]}" 'torch==2.13.*'
+fi
+
+if [[ "${1:-}" == --tests ]]; then
+  wanted=$(cat tests/oracle/requirements.txt 2>/dev/null | md5sum)
+  if [[ ! -f .venv-test/.ready || "$(cat .venv-test/.ready)" != "$wanted" ]]; then
+    echo "setup: installing the test oracles into .venv-test"
+    python3 -m venv .venv-test
+    # The oracles use the LibTorch wheel that triax is built on.
+    for site in .venv-test/lib/python3*/site-packages; do
+      realpath .venv/lib/python3*/site-packages >"$site/triax-torch.pth"
+    done
+    if [[ -s tests/oracle/requirements.txt ]]; then
+      .venv-test/bin/python -m pip install -q --disable-pip-version-check \
+        -r tests/oracle/requirements.txt
+    fi
+    echo "$wanted" >.venv-test/.ready
+  fi
+fi

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/config/problem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "triax/base/json.h"
+
+namespace triax {
+namespace {
+
+constexpr size_t kMaxQuotedBytes = 60;
+
+std::string without_controls(std::string_view text) {
+  std::string line;
+  for (const char byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    if (code < 0x20 || code == 0x7f) {
+      line += fmt::format("\\x{:02x}", code);
+    } else {
+      line += byte;
+    }
+  }
+  return line;
+}
+
+std::string place(const Position& position) {
+  if (position.line == 0) {
+    return position.file;
+  }
+  return fmt::format("{}:{}:{}", position.file, position.line, position.column);
+}
+
+}  // namespace
+
+std::string kind_of(const ConfigValue& value) {
+  static const char* const kKinds[] = {"true or false",
+                                       "a whole number",
+                                       "a number with a fraction",
+                                       "a text",
+                                       "a list",
+                                       "a table"};
+  if (const auto* foreign = std::get_if<ForeignValue>(&value.data)) {
+    return foreign->kind;
+  }
+  return kKinds[value.data.index()];
+}
+
+std::string_view severity_name(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kNote:
+      return "note";
+  }
+  return "?";
+}
+
+std::string to_text(const Problem& problem) {
+  std::string line = fmt::format("{}: {}[{}]: ",
+                                 place(problem.position),
+                                 severity_name(problem.severity),
+                                 problem.rule);
+  if (!problem.field.empty()) {
+    line += problem.field + ": ";
+  }
+  line += problem.message;
+  if (!problem.fix.empty()) {
+    line += "; " + problem.fix;
+  }
+  return without_controls(line);
+}
+
+std::string to_json(const std::vector<Problem>& problems) {
+  Json array = Json::array();
+  for (const Problem& problem : problems) {
+    array.push_back({{"severity", severity_name(problem.severity)},
+                     {"rule", problem.rule},
+                     {"field", problem.field},
+                     {"file", problem.position.file},
+                     {"line", problem.position.line},
+                     {"column", problem.position.column},
+                     {"message", problem.message},
+                     {"fix", problem.fix}});
+  }
+  return dump_json(array);
+}
+
+bool has_errors(const std::vector<Problem>& problems) {
+  return std::any_of(problems.begin(), problems.end(), [](const Problem& p) {
+    return p.severity == Severity::kError;
+  });
+}
+
+void sort_problems(std::vector<Problem>& problems) {
+  std::vector<std::string> files;
+  const auto file_number = [&files](const std::string& file) {
+    const auto found = std::find(files.begin(), files.end(), file);
+    if (found == files.end()) {
+      files.push_back(file);
+      return files.size() - 1;
+    }
+    return static_cast<size_t>(found - files.begin());
+  };
+  for (const Problem& problem : problems) {
+    file_number(problem.position.file);
+  }
+  const auto key = [&](const Problem& problem) {
+    return std::tuple(file_number(problem.position.file),
+                      problem.position.line,
+                      problem.position.column);
+  };
+  std::stable_sort(
+      problems.begin(),
+      problems.end(),
+      [&](const Problem& a, const Problem& b) { return key(a) < key(b); });
+}
+
+std::string in_quotes(std::string_view text) {
+  if (text.size() <= kMaxQuotedBytes) {
+    return fmt::format("\"{}\"", text);
+  }
+  size_t end = kMaxQuotedBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
+    --end;  // not in the middle of a character
+  }
+  return fmt::format("\"{}…\"", text.substr(0, end));
+}
+
+}  // namespace triax

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "triax/comm/group.h"
+#include "triax/data_parallel/flat_buffer.h"
+
+namespace triax {
+
+struct BucketOptions {
+  /// A bucket is closed once it holds as many bytes; a parameter is never
+  /// split, so a larger one has a bucket of its own.
+  int64_t cap_bytes = 25 << 20;
+};
+
+/// Which parameters of a flat buffer are reduced together.
+struct Bucket {
+  Range range;                  // in the flat buffer
+  std::vector<int> parameters;  // their indices there
+};
+
+/// Groups the parameters in the buffer's order; the buckets cover it.
+std::vector<Bucket> make_buckets(const FlatBuffer& buffer,
+                                 const BucketOptions& options);
+
+/// Sums the gradients of a flat buffer over the replicas, each bucket as soon
+/// as the backward pass has finished its parameters.
+///
+/// In each step every rank of `dp` calls prepare() before the last
+/// microbatch's backward and finish() after it. Between prepare() and finish()
+/// a parameter's gradient is final once its hook has run; parameters whose
+/// hook never ran (unused ones) are reduced in finish().
+class BucketReducer {
+ public:
+  BucketReducer(FlatBuffer& buffer, Group& dp, const BucketOptions& options);
+  ~BucketReducer();
+  BucketReducer(const BucketReducer&) = delete;
+  BucketReducer& operator=(const BucketReducer&) = delete;
+
+  /// The next backward is the last of this step: start reducing.
+  void prepare();
+  /// Reduces what is left and waits for all.
+  void finish();
+
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// Called with a bucket's index just before its reduction starts, when its
+  /// gradients are this replica's own.
+  std::function<void(int bucket)> before_reduce;
+
+ private:
+  void on_gradient(int parameter);
+  void start_ready();
+
+  FlatBuffer& buffer_;
+  Group& dp_;
+  const std::vector<Bucket> buckets_;
+  std::vector<int> bucket_of_;
+  std::vector<int> missing_;  // per bucket: gradients yet to come
+  std::vector<bool> arrived_;
+  size_t next_bucket_ = 0;  // buckets start in order, on every rank alike
+  bool is_last_microbatch_ = false;
+  std::vector<Work> works_;
+  // Hooks outlive a reducer inside the parameters; they look here first.
+  std::shared_ptr<BucketReducer*> self_;
+};
+
+}  // namespace triax

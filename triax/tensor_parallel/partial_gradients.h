@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "triax/base/piece.h"
+#include "triax/comm/group.h"
+#include "triax/config/run_config.h"
+
+namespace triax {
+
+/// Sums the gradients of what several tp ranks hold while each sees only its
+/// own part of the computation: KV heads fewer than tp, whose replicas serve
+/// different query heads.
+class PartialGradients {
+ public:
+  /// Every rank of `tp` must call: the replicas' group is split off it.
+  PartialGradients(const ModelConfig& config, Group& tp);
+
+  /// Every replica must call with the same parameters in the same order. Does
+  /// nothing for layouts that are not partial.
+  void sum(const at::Tensor& gradient, const ParameterLayout& layout);
+
+ private:
+  std::unique_ptr<Group> replicas_;  // nullptr where every head has one rank
+};
+
+}  // namespace triax

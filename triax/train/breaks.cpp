@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/train/breaks.h"
+
+#include "triax/base/error.h"
+
+namespace triax {
+
+const std::vector<BreakInfo>& break_table() {
+  static const std::vector<BreakInfo> table = {
+      {Break::kSkipNormReduction,
+       "skip-norm-reduction",
+       "the gradient norm is this rank's alone"},
+      {Break::kAverageNorms,
+       "average-norms",
+       "the ranks' gradient norms are averaged, not summed as squares"},
+      {Break::kSwapHeads,
+       "swap-heads",
+       "two query heads of the first layer change places"},
+      {Break::kDropMicrobatch,
+       "drop-microbatch",
+       "the last microbatch adds nothing"},
+      {Break::kShiftVocabulary,
+       "shift-vocabulary",
+       "the last rank's part of the vocabulary begins one token late"},
+      {Break::kUntie,
+       "untie",
+       "the first and the last stage keep their own gradient of a tied weight"},
+      {Break::kSameSeedOnStages,
+       "same-seed-on-stages",
+       "each stage draws its layers as if they were the first ones"},
+      {Break::kRescaleRunningSum,
+       "rescale-running-sum",
+       "the accumulated gradient is divided at every microbatch"},
+      {Break::kLastMicrobatchOnly,
+       "last-microbatch-only",
+       "only the last microbatch's gradient survives"},
+      {Break::kLocalTokenCount,
+       "local-token-count",
+       "each replica divides by its own tokens, and the results are summed"},
+      {Break::kSkipReplicaReduction,
+       "skip-replica-reduction",
+       "one bucket of gradients is not summed over the replicas"},
+      {Break::kSkipKvSum,
+       "skip-kv-sum",
+       "replicas of a KV head keep their own gradients"},
+      {Break::kSkipRowSum,
+       "skip-row-sum",
+       "one row-parallel product is not summed"},
+      {Break::kSkipColumnGradient,
+       "skip-column-gradient",
+       "one column-parallel input's gradient is not summed"},
+      {Break::kSwapLayers, "swap-layers", "two layers' weights change places"},
+      {Break::kCountPadding,
+       "count-padding",
+       "the vocabulary's padding takes part in the loss"},
+      {Break::kLocalDropout,
+       "local-dropout",
+       "dropout masks are drawn by the replica's own sample numbers"},
+  };
+  return table;
+}
+
+std::optional<std::string> missing_for(Break kind, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const auto needs = [](bool has, const char* what) {
+    return has ? std::nullopt : std::optional<std::string>(what);
+  };
+  switch (kind) {
+    case Break::kNone:
+      return std::nullopt;
+    case Break::kSwapHeads:
+      return needs(config.model.num_attention_heads / parallel.tp > 1,
+                   "two query heads on one rank");
+    case Break::kSwapLayers:
+      return needs(config.model.num_hidden_layers / parallel.pp > 1,
+                   "two layers on one stage");
+    case Break::kSkipNormReduction:
+    case Break::kAverageNorms:
+      return needs(parallel.tp * parallel.pp > 1, "tp or pp above 1");
+    case Break::kDropMicrobatch:
+    case Break::kRescaleRunningSum:
+    case Break::kLastMicrobatchOnly:
+      return needs(config.num_microbatches() > 1, "more than one microbatch");
+    case Break::kShiftVocabulary:
+    case Break::kSkipRowSum:
+    case Break::kSkipColumnGradient:
+      return needs(parallel.tp > 1, "tp above 1");
+    case Break::kUntie:
+      return needs(parallel.pp > 1 && config.model.tie_word_embeddings,
+                   "pp above 1 and tie_word_embeddings");
+    case Break::kSameSeedOnStages:
+      return needs(parallel.pp > 1, "pp above 1");
+    case Break::kLocalTokenCount:
+    case Break::kSkipReplicaReduction:
+      return needs(parallel.dp > 1, "dp above 1");
+    case Break::kSkipKvSum:
+      return needs(config.model.num_key_value_heads < parallel.tp,
+                   "fewer KV heads than tp");
+    case Break::kCountPadding:
+      return needs(config.model.vocab_size % parallel.tp != 0,
+                   "a vocabulary that tp does not divide");
+    case Break::kLocalDropout:
+      return needs(parallel.dp > 1 && (config.model.resid_pdrop > 0 ||
+                                       config.model.embd_pdrop > 0 ||
+                                       config.model.attn_pdrop > 0),
+                   "dp above 1 and a dropout above 0");
+  }
+  return std::nullopt;
+}
+
+Break parse_break(const std::string& name, const RunConfig& config) {
+  std::string names;
+  for (const BreakInfo& info : break_table()) {
+    if (info.name == name) {
+      if (const auto missing = missing_for(info.kind, config)) {
+        throw Error("--break ",
+                    name,
+                    " does nothing in this layout: it needs ",
+                    *missing);
+      }
+      return info.kind;
+    }
+    names += (names.empty() ? "" : ", ") + info.name;
+  }
+  throw Error("--break ", name, " is not known; use one of ", names);
+}
+
+}  // namespace triax

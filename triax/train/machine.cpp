@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/train/machine.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <string>
+
+namespace triax {
+namespace {
+
+/// The number behind "VmHWM:" and the like, in bytes; 0 where there is none.
+int64_t status_bytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.starts_with(key)) {
+      return std::stoll(line.substr(key.size())) * 1024;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t peak_memory_bytes() {
+  return status_bytes("VmHWM:");
+}
+
+int64_t machine_memory_bytes() {
+  int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  std::ifstream limit("/sys/fs/cgroup/memory.max");
+  int64_t limit_bytes = 0;
+  if (limit >> limit_bytes) {
+    bytes = std::min(bytes, limit_bytes);
+  }
+  return bytes;
+}
+
+int num_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) {
+    return 1;
+  }
+  return std::max(1, CPU_COUNT(&cores));
+}
+
+double measure_matmul_flops(at::ScalarType type) {
+  constexpr int64_t kSize = 512;
+  constexpr int kRuns = 8;
+  const at::NoGradGuard no_grad;
+  const at::Tensor a = at::ones({kSize, kSize}, type);
+  double best = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    const at::Tensor product = at::mm(a, a);
+    const std::chrono::duration<double> seconds =
+        std::chrono::steady_clock::now() - start;
+    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds.count());
+  }
+  return best;
+}
+
+}  // namespace triax

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/train/metrics.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "triax/base/error.h"
+#include "triax/base/json.h"
+#include "triax/base/log.h"
+#include "triax/base/units.h"
+#include "triax/plan/model_stats.h"
+
+namespace triax {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+constexpr double kSmoothing = 0.95;
+constexpr int kBarWidth = 40;
+
+Json to_json(const TimeShares& shares) {
+  return {{"compute", shares.compute},
+          {"exposed_comm", shares.exposed_comm},
+          {"total_comm", shares.total_comm},
+          {"bubble", shares.bubble},
+          {"data", shares.data},
+          {"optimizer", shares.optimizer},
+          {"other", shares.other}};
+}
+
+double mfu(const RunFacts& facts, double tokens_per_second) {
+  return model_flops_utilization(
+      tokens_per_second, facts.flops_per_token, facts.peak_flops);
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::string& path, const RunFacts& facts)
+    : facts_(facts), path_(path), file_(path) {
+  if (!file_) {
+    throw Error(path, " cannot be written: ", std::strerror(errno));
+  }
+}
+
+void MetricsFile::write(const StepRecord& record) {
+  const StepStats& stats = record.stats;
+  const double tokens_per_second =
+      static_cast<double>(stats.num_valid_tokens) / record.seconds;
+  Json line = {{"step", stats.step},
+               {"loss", stats.loss},
+               {"grad_norm", stats.grad_norm},
+               {"lr", stats.lr},
+               {"tokens", stats.num_valid_tokens},
+               {"tokens_per_second", tokens_per_second},
+               {"step_seconds", record.seconds},
+               {"mfu", mfu(facts_, tokens_per_second)},
+               {"memory_peak_bytes", record.peak_memory_bytes}};
+  if (record.validation_loss) {
+    line["validation_loss"] = *record.validation_loss;
+  }
+  if (record.gradient_noise_scale) {
+    line["gradient_noise_scale"] = *record.gradient_noise_scale;
+  }
+  if (record.shares) {
+    line["shares"] = to_json(*record.shares);
+  }
+  file_ << dump_json(line) + "\n" << std::flush;
+  if (!file_) {
+    throw Error(path_, " cannot be written: ", std::strerror(errno));
+  }
+}
+
+std::string StepLine::text(const StepRecord& record) {
+  const StepStats& stats = record.stats;
+  if (stats.step > 1) {
+    // A running mean at first, then an exponential one.
+    const double keep = std::min(kSmoothing,
+                                 static_cast<double>(num_averaged_) /
+                                     static_cast<double>(num_averaged_ + 1));
+    mean_seconds_ = keep * mean_seconds_ + (1 - keep) * record.seconds;
+    ++num_averaged_;
+  }
+  const double seconds = num_averaged_ > 0 ? mean_seconds_ : record.seconds;
+  const double speed = static_cast<double>(stats.num_valid_tokens) / seconds;
+  const double left =
+      static_cast<double>(facts_.num_steps - stats.step) * seconds;
+  const auto per_rank = static_cast<int64_t>(speed / facts_.world_size);
+  return fmt::format(
+      "step {}/{}  loss {:.4f}  norm {:.2f}  lr {:.2e}  tok/s {} ({}/rank)  "
+      "mfu {:.1f}%  mem {:.2f}/{:.1f} GiB  {}  eta {}",
+      stats.step,
+      facts_.num_steps,
+      stats.loss,
+      stats.grad_norm,
+      stats.lr,
+      format_count(static_cast<int64_t>(speed)),
+      format_count(per_rank),
+      100 * mfu(facts_, speed),
+      static_cast<double>(record.peak_memory_bytes) / kGib,
+      static_cast<double>(facts_.memory_bytes) / kGib,
+      format_duration(record.seconds),
+      format_duration(left));
+}
+
+ProgressDisplay::ProgressDisplay(bool is_quiet)
+    : is_quiet_(is_quiet), is_terminal_(isatty(STDERR_FILENO) != 0) {}
+
+ProgressDisplay::~ProgressDisplay() {
+  if (has_bar_) {
+    write_whole(STDERR_FILENO, "\n");
+  }
+}
+
+void ProgressDisplay::show(const std::string& line, double done) {
+  if (is_quiet_) {
+    return;
+  }
+  if (!is_terminal_) {
+    write_whole(STDERR_FILENO, line + "\n");
+    return;
+  }
+  const int filled = static_cast<int>(std::clamp(done, 0.0, 1.0) * kBarWidth);
+  std::string bar = fmt::format("[{}{}] {:.0f}%",
+                                std::string(filled, '#'),
+                                std::string(kBarWidth - filled, '.'),
+                                100 * done);
+  // Clear the bar's line, write the step above it, then the bar again.
+  write_whole(STDERR_FILENO, "\r\033[K" + line + "\n" + bar);
+  has_bar_ = true;
+}
+
+void ProgressDisplay::say(const std::string& line) {
+  if (is_quiet_) {
+    return;
+  }
+  write_whole(STDERR_FILENO, (has_bar_ ? "\r\033[K" : "") + line + "\n");
+  has_bar_ = false;
+}
+
+}  // namespace triax

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/train/session.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "triax/base/error.h"
+#include "triax/base/log.h"
+#include "triax/base/units.h"
+#include "triax/comm/fork_ranks.h"
+#include "triax/mesh/tensor_group.h"
+#include "triax/plan/memory_model.h"
+#include "triax/plan/model_stats.h"
+#include "triax/train/generate.h"
+#include "triax/train/machine.h"
+#include "triax/train/metrics.h"
+#include "triax/train/time_shares.h"
+#include "triax/train/trainer.h"
+#include "triax/train/verify.h"
+
+namespace triax {
+namespace {
+
+constexpr int64_t kSharesEvery = 10;
+constexpr int64_t kSampleBytes = 240;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Ranks on one machine share its cores.
+void share_cores(int world_size) {
+  at::set_num_threads(std::max(1, num_cores() / world_size));
+}
+
+at::ScalarType matmul_type(Precision precision) {
+  return precision == Precision::kBf16Autocast
+             ? at::kBFloat16
+             : to_scalar_type(storage_dtype(precision));
+}
+
+std::string coord_text(const Coord& coord) {
+  return fmt::format("dp {}, pp {}, tp {}", coord.dp, coord.pp, coord.tp);
+}
+
+/// One run, from the first line to the sample.
+class Session {
+ public:
+  Session(const RunConfig& config,
+          const std::shared_ptr<Board>& board,
+          std::unique_ptr<Group> world,
+          const SessionOptions& options)
+      : config_(config),
+        board_(board),
+        options_(options),
+        mesh_(make_parallel_dims(config.parallel), std::move(world)),
+        recorder_(board, mesh_.rank()),
+        display_(options.is_quiet || mesh_.rank() != 0) {
+    board_->set_coord(mesh_.rank(), coord_text(mesh_.coord()));
+  }
+
+  int run() {
+    const Clock::time_point start = Clock::now();
+    Trainer trainer(config_, mesh_, recorder_);
+    facts_ = gather_facts();
+    say_facts(trainer);
+    const int code = train(trainer);
+    if (code == 0) {
+      say_sample(trainer.rank_model());
+    }
+    display_.say(fmt::format("{} steps in {}; {}/metrics.jsonl",
+                             trainer.steps_done(),
+                             format_duration(seconds_since(start)),
+                             options_.run_dir));
+    return code;
+  }
+
+ private:
+  RunFacts gather_facts() {
+    mesh_.world().barrier();
+    const double peak =
+        measure_matmul_flops(matmul_type(config_.training.precision));
+    RunFacts facts;
+    facts.num_steps = config_.training.steps;
+    facts.world_size = mesh_.dims().world_size();
+    facts.flops_per_token = flops_per_token(
+        config_.model, config_.data.sequence_length, FlopsKind::kCausal);
+    facts.flops_name = flops_formula(FlopsKind::kCausal);
+    facts.peak_flops = sum_over(mesh_.world(), peak);
+    facts.memory_bytes = machine_memory_bytes();
+    return facts;
+  }
+
+  void say_facts(const Trainer& trainer) {
+    const ParallelDims& dims = mesh_.dims();
+    display_.say(
+        fmt::format("mesh dp {} × pp {} × tp {} = {} ranks ({}), {} "
+                    "threads each",
+                    dims.dp,
+                    dims.pp,
+                    dims.tp,
+                    dims.world_size(),
+                    dims.name(),
+                    at::get_num_threads()));
+    display_.say(fmt::format(
+        "model {} parameters; {} tokens a step in {} microbatches of {}",
+        format_count(num_parameters(config_.model)),
+        format_count(config_.training.global_batch_size *
+                     config_.data.sequence_length),
+        config_.num_microbatches(),
+        config_.training.microbatch_size));
+    display_.say(
+        fmt::format("mfu by {} of {:.1f} GFLOP/s, measured by {} matrix "
+                    "products on all ranks at once",
+                    facts_.flops_name,
+                    facts_.peak_flops / 1e9,
+                    c10::toString(matmul_type(config_.training.precision))));
+    say_memory(trainer);
+    if (const auto notice = trainer.loader().sampler().notice()) {
+      display_.say(*notice);
+    }
+  }
+
+  void say_memory(const Trainer& trainer) {
+    const std::vector<StageMemory> stages = predict_memory(config_);
+    display_.say(fmt::format(
+        "rank 0 predicted {}; allocated for gradients {}, for the optimizer {}",
+        format_bytes(stages[mesh_.coord().pp].total_bytes()),
+        format_bytes(trainer.gradient_bytes()),
+        format_bytes(trainer.optimizer_bytes())));
+  }
+
+  int train(Trainer& trainer) {
+    std::optional<MetricsFile> metrics;
+    if (mesh_.rank() == 0) {
+      metrics.emplace(options_.run_dir + "/metrics.jsonl", facts_);
+    }
+    StepLine line(facts_);
+    TimeAccount account(*board_, recorder_);
+    while (trainer.steps_done() < config_.training.steps) {
+      const StepRecord record = one_step(trainer, account);
+      if (metrics) {
+        metrics->write(record);
+      }
+      show(record, line);
+      if (agree_to_stop()) {
+        display_.say(
+            fmt::format("stopped on request after step {}; no state was saved",
+                        trainer.steps_done()));
+        return 130;
+      }
+    }
+    return 0;
+  }
+
+  StepRecord one_step(Trainer& trainer, TimeAccount& account) {
+    board_->set_step(mesh_.rank(), trainer.steps_done() + 1);
+    const Clock::time_point start = Clock::now();
+    StepRecord record;
+    record.stats = trainer.step();
+    record.seconds = seconds_since(start);
+    record.gradient_noise_scale = trainer.gradient_noise_scale();
+    if (record.stats.step % kSharesEvery == 0) {
+      record.shares = account.take(mesh_);
+    }
+    if (is_validation_step(trainer)) {
+      record.validation_loss = trainer.validate();
+    }
+    record.peak_memory_bytes = static_cast<int64_t>(
+        max_over(mesh_.world(), static_cast<double>(peak_memory_bytes())));
+    return record;
+  }
+
+  bool is_validation_step(const Trainer& trainer) const {
+    const int64_t every = config_.training.validate_every;
+    const int64_t step = trainer.steps_done();
+    return trainer.has_validation() && every > 0 &&
+           (step % every == 0 || step == config_.training.steps);
+  }
+
+  void show(const StepRecord& record, StepLine& line) {
+    const double done = static_cast<double>(record.stats.step) /
+                        static_cast<double>(facts_.num_steps);
+    display_.show(line.text(record), done);
+    if (record.shares) {
+      display_.say("  " + to_string(*record.shares));
+    }
+    if (record.validation_loss) {
+      display_.say(
+          fmt::format("  validation loss {:.4f}", *record.validation_loss));
+    }
+    const bool is_last = record.stats.step == facts_.num_steps;
+    if (is_last && record.gradient_noise_scale) {
+      display_.say(
+          "  " + batch_size_advice(
+                     *record.gradient_noise_scale,
+                     static_cast<double>(config_.training.global_batch_size)));
+    }
+  }
+
+  bool agree_to_stop() {
+    return max_over(mesh_.world(), stop_requested() ? 1.0 : 0.0) > 0;
+  }
+
+  void say_sample(const RankModel& rank_model) {
+    if (config_.data.tokenizer != "bytes" || config_.model.vocab_size < 256) {
+      return;
+    }
+    const std::string prompt = "And ";
+    const std::vector<int64_t> tokens =
+        generate(config_,
+                 mesh_,
+                 recorder_,
+                 rank_model,
+                 {.prompt = {prompt.begin(), prompt.end()},
+                  .num_tokens = kSampleBytes,
+                  .temperature = 0.7,
+                  .seed = static_cast<uint64_t>(config_.training.seed)});
+    std::string text;
+    for (int64_t token : tokens) {
+      text += static_cast<char>(token);
+    }
+    display_.say("sample: " + escape_controls(text));
+    if (mesh_.rank() == 0) {
+      std::ofstream(options_.run_dir + "/sample.txt") << text << "\n";
+    }
+  }
+
+  const RunConfig config_;
+  const std::shared_ptr<Board> board_;
+  const SessionOptions options_;
+  DeviceMesh mesh_;
+  Recorder recorder_;
+  ProgressDisplay display_;
+  RunFacts facts_;
+};
+
+}  // namespace
+
+int run_training(const RunConfig& config,
+                 const std::shared_ptr<Board>& board,
+                 std::unique_ptr<Group> world,
+                 const SessionOptions& options) {
+  share_cores(world->size());
+  return Session(config, board, std::move(world), options).run();
+}
+
+int run_verify(const RunConfig& config,
+               const std::shared_ptr<Board>& board,
+               std::unique_ptr<Group> world,
+               const VerifySessionOptions& options) {
+  at::set_num_threads(1);
+  VerifyOptions verify_options{.num_steps = options.num_steps};
+  if (!options.break_name.empty()) {
+    verify_options.broken = parse_break(options.break_name, config);
+  }
+  DeviceMesh mesh(make_parallel_dims(config.parallel), std::move(world));
+  board->set_coord(mesh.rank(), coord_text(mesh.coord()));
+  const VerifyReport report = verify(config, mesh, board, verify_options);
+  if (mesh.rank() != 0) {
+    return 0;
+  }
+  std::cout << (options.is_json ? to_json_text(report) + "\n" : to_text(report))
+            << std::flush;
+  return report.is_equal() ? 0 : 1;
+}
+
+}  // namespace triax

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "triax/comm/recorder.h"
+#include "triax/config/run_config.h"
+#include "triax/data_parallel/bucket.h"
+#include "triax/data_parallel/flat_buffer.h"
+#include "triax/dataset/corpus.h"
+#include "triax/dataset/loader.h"
+#include "triax/mesh/device_mesh.h"
+#include "triax/optim/gradient_noise.h"
+#include "triax/optim/optimizer.h"
+#include "triax/pipeline_parallel/executor.h"
+#include "triax/tensor_parallel/partial_gradients.h"
+#include "triax/train/breaks.h"
+#include "triax/train/rank_model.h"
+
+namespace triax {
+
+/// What a step did; the same on every rank.
+struct StepStats {
+  int64_t step = 0;  // 1-based: the number of steps done
+  double loss = 0;   // nats per valid token of the global batch
+  double grad_norm = 0;
+  double lr = 0;
+  int64_t num_valid_tokens = 0;
+};
+
+struct TrainerOptions {
+  Break broken = Break::kNone;
+};
+
+/// Trains one rank's part of the model. Every rank of the mesh must call the
+/// same methods in the same order; what one rank throws is its own, the
+/// caller tells the others (Board::fail).
+class Trainer {
+ public:
+  /// The config must be resolved and checked; mesh and recorder must outlive
+  /// the trainer.
+  Trainer(const RunConfig& config,
+          DeviceMesh& mesh,
+          Recorder& recorder,
+          const TrainerOptions& options = {});
+
+  /// One optimizer step over one global batch. Throws Error on every rank,
+  /// before the update, when loss or gradient is not finite.
+  StepStats step();
+  /// Mean nats per token over the validation data; needs has_validation().
+  double validate();
+  bool has_validation() const { return validation_ != nullptr; }
+
+  int64_t steps_done() const { return steps_done_; }
+  const RankModel& rank_model() const { return rank_model_; }
+  const Loader& loader() const { return *loader_; }
+  const BucketReducer& reducer() const { return *reducer_; }
+  /// Estimated from replicas against their sum; empty with dp = 1.
+  std::optional<double> gradient_noise_scale() const;
+  int64_t gradient_bytes() const { return gradients_->nbytes(); }
+  int64_t optimizer_bytes() const { return optimizer_->state_bytes(); }
+
+  /// Called in each step when the gradients are whole, before clipping.
+  std::function<void()> on_gradients;
+
+ private:
+  struct StepSums {
+    double norm = 0;
+    double loss = 0;  // summed over the valid tokens
+  };
+
+  void make_gradients();
+  void make_loaders();
+  StageCalls training_calls();
+  void run_microbatches();
+  at::Tensor forward(int microbatch, const at::Tensor& input);
+  at::Tensor forward_stage(const MicrobatchData& data,
+                           const at::Tensor& input,
+                           bool is_training);
+  LossResult stage_loss(const MicrobatchData& data, const at::Tensor& logits);
+  double loss_scale() const;
+  void sum_gradients();
+  void sum_tied_gradients();
+  double owned_squares(const ParameterSlot& slot) const;
+  StepSums share_sums();
+  void add_noise(double replica_squares, double norm);
+  void update(double lr, double norm);
+  void break_running_sum(int microbatch);
+  std::vector<Action> my_actions(bool is_forward_only) const;
+
+  const RunConfig config_;
+  DeviceMesh& mesh_;
+  Recorder& recorder_;
+  const Break broken_;
+  RankModel rank_model_;
+  PartialGradients partial_;
+  std::vector<ParameterSlot*> trained_;  // not frozen, in buffer order
+  std::unique_ptr<FlatBuffer> gradients_;
+  std::unique_ptr<BucketReducer> reducer_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Loader> loader_;
+  std::unique_ptr<ValidationSet> validation_;
+  std::unique_ptr<Executor> executor_;
+  GradientNoise noise_;
+  // Of this replica's own gradient. Where several ranks hold parts of one
+  // (KV replicas, tied stages) their parts are counted apart.
+  double replica_squares_ = 0;
+  StepData data_;
+  double loss_sum_ = 0;
+  int64_t steps_done_ = 0;
+};
+
+}  // namespace triax

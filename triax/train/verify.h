@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triax/comm/board.h"
+#include "triax/config/run_config.h"
+#include "triax/mesh/device_mesh.h"
+#include "triax/train/breaks.h"
+
+namespace triax {
+
+struct VerifyOptions {
+  int64_t num_steps = 3;
+  Break broken = Break::kNone;
+};
+
+/// How far a quantity of the layout lies from one rank's, and what is allowed.
+struct Distance {
+  std::string what;  // "loss", "gradient norm", or a logical parameter
+  double distance = 0;
+  double bound = 0;
+
+  bool is_within() const { return distance <= bound; }
+};
+
+/// The first tensor, in the model's order, that lies too far.
+struct FirstDifference {
+  std::string name;  // "gradient of model.layers.0.self_attn.q_proj.weight"
+  std::vector<int64_t> index;  // of the element that differs most
+  double layout_value = 0;
+  double one_rank_value = 0;
+  double distance = 0;
+  double bound = 0;
+};
+
+struct VerifyReport {
+  std::string plan;       // "dp2_tp2"
+  std::string precision;  // "fp64"
+  int64_t num_steps = 0;
+  std::vector<double> losses;           // of the layout, by step
+  std::vector<double> one_rank_losses;  // of one rank
+  std::vector<double> norms;
+  std::vector<double> one_rank_norms;
+  Distance loss;
+  Distance norm;
+  Distance gradients;  // the worst of all logical parameters
+  Distance weights;    // likewise
+  std::optional<FirstDifference> first;
+  /// Copies of one parameter that differ between ranks.
+  std::vector<std::string> drifted;
+  /// Why nothing is proved although all is equal; empty where it is.
+  std::string dead;
+
+  bool is_equal() const;
+};
+
+/// Trains the layout of `config` for some steps, then the same on one rank and
+/// on one rank with another microbatch size, and compares the losses, the
+/// gradients of the first step, the norms and the weights afterwards:
+///   gradient a, b: |a-b| / max(|b|, 1e-3 rms(all gradients) sqrt(numel))
+///   weight, by its update from the start a0, b0:
+///     |(a-a0)-(b-b0)| / max(|b-b0|, 1e-2 lr sqrt(numel)),
+///     elements without a gradient left out.
+/// The bound is 1e-9 in fp64; else 4 times the distance between the two runs
+/// on one rank, but no less than a few roundings. Warm-up is left out, since
+/// its first update changes nothing. Every rank of the mesh must call; the
+/// report is whole on world rank 0 and empty elsewhere.
+VerifyReport verify(const RunConfig& config,
+                    DeviceMesh& mesh,
+                    const std::shared_ptr<Board>& board,
+                    const VerifyOptions& options);
+
+/// The table for people; ends with the line "equal" or "different".
+std::string to_text(const VerifyReport& report);
+/// One JSON object.
+std::string to_json_text(const VerifyReport& report);
+
+}  // namespace triax
