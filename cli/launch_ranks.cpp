@@ -5,11 +5,12 @@
 
 namespace triax {
 
-int launch_ranks(const RunConfig& config,
+int launch_ranks(const std::string& program,
+                 const RunConfig& config,
                  const std::string& verb,
                  const std::vector<std::string>& options) {
   LaunchOptions launching;
-  launching.program = find_run_program();
+  launching.program = program;
   launching.arguments = {verb, config.run.dir + "/run.toml"};
   launching.arguments.insert(
       launching.arguments.end(), options.begin(), options.end());

@@ -12,6 +12,7 @@
 #include "cli/run_folder.h"
 #include "cli/verbs.h"
 #include "triax/base/log.h"
+#include "triax/comm/launch.h"
 #include "triax/config/print_config.h"
 #include "triax/plan/parallel_dims.h"
 
@@ -62,6 +63,7 @@ int train(const TrainArguments& arguments) {
     print_plan(config);
     return 0;
   }
+  const std::string program = find_run_program();
   make_run_folder(
       config,
       {.file = arguments.file, .command_line = command_line(arguments)});
@@ -69,7 +71,7 @@ int train(const TrainArguments& arguments) {
   if (arguments.is_quiet || arguments.is_verbose) {
     options.push_back(arguments.is_quiet ? "--quiet" : "--verbose");
   }
-  return launch_ranks(config, "train", options);
+  return launch_ranks(program, config, "train", options);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "cli/run_folder.h"
 #include "cli/verbs.h"
 #include "triax/base/log.h"
+#include "triax/comm/launch.h"
 
 namespace triax {
 namespace {
@@ -46,11 +47,13 @@ int verify(const VerifyArguments& arguments) {
     return *checked.exit_code;
   }
   RunConfig& config = checked.loaded.config;
+  const std::string program = find_run_program();
   make_run_folder(config,
                   {.file = arguments.file,
                    .suffix = "-verify",
                    .command_line = "triax verify " + arguments.file});
-  const int code = launch_ranks(config, "verify", run_options(arguments));
+  const int code =
+      launch_ranks(program, config, "verify", run_options(arguments));
   if (code == 0) {
     std::filesystem::remove_all(config.run.dir);
   } else {

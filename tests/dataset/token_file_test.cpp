@@ -114,6 +114,7 @@ TEST(TokenFile, EmptyDocumentsAndSequencesHaveNoStart) {
   const auto file = open_token_file(folder.file("set"));
   EXPECT_THAT(all_tokens(*file), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(all_starts(*file), ElementsAre(0, 2));
+  EXPECT_EQ(file->num_documents(), 2);
 }
 
 TEST(TokenFile, AcceptsModesOnlyWhenTheyMeanText) {
@@ -128,7 +129,7 @@ TEST(TokenFile, AcceptsModesOnlyWhenTheyMeanText) {
 
 TEST(TokenFile, ReturnsWhatWasWritten) {
   const ScratchFolder folder;
-  rc::check("round trip", [&] {
+  EXPECT_TRUE(rc::check("round trip", [&] {
     const auto documents = *rc::gen::container<Documents>(
         rc::gen::container<Documents::value_type>(
             rc::gen::container<std::vector<int64_t>>(
@@ -152,7 +153,7 @@ TEST(TokenFile, ReturnsWhatWasWritten) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       RC_ASSERT(file->document_of(static_cast<int64_t>(i)) == document_of[i]);
     }
-  });
+  }));
 }
 
 // What a reader may see of a set; equal when it reads the same.

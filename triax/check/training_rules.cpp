@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "triax/check/findings.h"
+#include "triax/config/fields.h"
 
 namespace triax {
 namespace {
@@ -18,6 +19,20 @@ std::string nearest_batches(int64_t batch, int64_t unit) {
   };
   return below > 0 ? described(below) + " or " + described(below + unit)
                    : described(unit);
+}
+
+void check_batch_bound(Findings& findings) {
+  const int64_t batch = findings.config.training.global_batch_size;
+  if (batch > kMaxBatchSize) {
+    findings.error(
+        "out-of-range",
+        "training.microbatch_size",
+        fmt::format("{} sequences a step are more than {}{}",
+                    batch,
+                    kMaxBatchSize,
+                    findings.derivation("training.global_batch_size")),
+        "use a smaller one");
+  }
 }
 
 void check_triangle(Findings& findings) {
@@ -73,9 +88,10 @@ void check_bubble(Findings& findings) {
   findings.warning(
       "few-microbatches",
       "parallel.pp",
-      fmt::format("with {} microbatches in {} stages, {:.0f} % of a step is "
+      fmt::format("with {} microbatch{} in {} stages, {:.0f} % of a step is "
                   "bubble: (pp - 1) / (microbatches + pp - 1)",
                   count,
+                  count == 1 ? "" : "es",
                   pp,
                   share),
       fmt::format("use at least {} microbatches (a smaller microbatch_size or "
@@ -141,6 +157,7 @@ void check_rates(Findings& findings) {
 }  // namespace
 
 void check_batch(Findings& findings) {
+  check_batch_bound(findings);
   check_triangle(findings);
   check_bubble(findings);
 }

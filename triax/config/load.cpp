@@ -69,24 +69,20 @@ std::string elsewhere(std::string_view name) {
   return "";
 }
 
+// The key in the same section first, then in any other.
 std::string nearest_key(std::string_view section, std::string_view name) {
   std::vector<std::string_view> siblings;
-  std::vector<std::string_view> all;
+  std::vector<std::string_view> others;
   for (const Field& field : fields()) {
-    all.push_back(field.key);
-    if (field.section() == section) {
-      siblings.push_back(field.name());
+    if (!field.name().ends_with('*')) {
+      (field.section() == section ? siblings : others).push_back(field.name());
     }
   }
   const std::string sibling = nearest(name, siblings);
   if (!sibling.empty()) {
     return fmt::format("{}.{}", section, sibling);
   }
-  std::vector<std::string_view> names;
-  for (const std::string_view key : all) {
-    names.push_back(key.substr(key.rfind('.') + 1));
-  }
-  const std::string other = nearest(name, names);
+  const std::string other = nearest(name, others);
   for (const Field& field : fields()) {
     if (!other.empty() && field.name() == other) {
       return std::string(field.key);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "triax/config/toml_text.h"
+
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
@@ -175,6 +177,10 @@ std::optional<ConfigValue> parse_override(const std::string& text) {
   }
   if (text.empty() ||
       std::string_view("[{\"'").find(text[0]) != std::string_view::npos) {
+    return std::nullopt;
+  }
+  // As a quoted text it must be TOML: UTF-8, that is.
+  if (parse_toml("value = " + toml_text(text), position.file).problem) {
     return std::nullopt;
   }
   return ConfigValue{text, position};
