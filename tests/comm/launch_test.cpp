@@ -118,10 +118,12 @@ class Launch : public testing::Test {
   /// The exit code; 1000 + the signal that killed it.
   int wait() {
     int status = 0;
-    EXPECT_TRUE(waits_until([&] {
-      return waitpid(front_, &status, WNOHANG) == front_;
-    })) << "still runs; "
-        << err();
+    const bool has_ended = waits_until(
+        [&] { return waitpid(front_, &status, WNOHANG) == front_; });
+    if (!has_ended) {
+      ADD_FAILURE() << "still runs; " << err();
+      return -1;
+    }
     front_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
   }
@@ -150,14 +152,15 @@ class Launch : public testing::Test {
     }
     return out;
   }
-  /// Front, parent of the ranks and ranks.
-  bool all_run(size_t world_size = 4) const {
-    return waits_until([&] { return pids().size() == world_size + 2; });
-  }
-  /// All ranks are waiting in their operation.
+  /// Until all ranks wait in their operation.
   void settle() const {
-    ASSERT_TRUE(all_run());
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    for (int rank = 0; rank < 4; ++rank) {
+      ASSERT_TRUE(waits_until([&] {
+        return read_file(log(rank)).find("waits for its peers") !=
+               std::string::npos;
+      })) << rank;
+    }
+    ASSERT_EQ(pids().size(), 6u);  // with the front and the ranks' parent
   }
 
   fs::path folder_;
@@ -296,7 +299,9 @@ TEST_F(Launch, ASignalToTheFrontAloneReachesTheRanks) {
   start("wait");
   settle();
   kill(front_, SIGTERM);
+  kill(front_, SIGINT);  // at once: the same request, sent twice
   EXPECT_EQ(wait(), 130);
+  EXPECT_THAT(err(), Not(HasSubstr("again:")));
   EXPECT_EQ(out(), "rank 0 stopped cleanly\n");
 }
 

@@ -341,13 +341,11 @@ RC_GTEST_PROP(Sharding, EachElementIsCoveredOncePerReplica, ()) {
 
 RC_GTEST_PROP(Sharding, QueryHeadsStandBesideTheirKvHead, ()) {
   const ModelConfig model = any_layout().model;
-  const int64_t group =
-      model.num_attention_heads / model.num_key_value_heads;
+  const int64_t group = model.num_attention_heads / model.num_key_value_heads;
   for (int tp = 1; tp <= model.num_attention_heads; ++tp) {
-    const bool is_possible =
-        model.num_attention_heads % tp == 0 &&
-        (model.num_key_value_heads % tp == 0 ||
-         tp % model.num_key_value_heads == 0);
+    const bool is_possible = model.num_attention_heads % tp == 0 &&
+                             (model.num_key_value_heads % tp == 0 ||
+                              tp % model.num_key_value_heads == 0);
     for (int rank = 0; is_possible && rank < tp; ++rank) {
       const auto& pieces =
           layout_of(model, "blocks.0.attention.qkv.weight", tp, rank).pieces;

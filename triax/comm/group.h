@@ -6,6 +6,7 @@
 #include <string>
 
 #include "triax/base/dtype.h"
+#include "triax/comm/emulation.h"
 #include "triax/comm/operation.h"
 
 namespace triax {
@@ -123,6 +124,10 @@ class Group {
                                        const std::string& name,
                                        CallSite site = CallSite::current()) = 0;
 
+  /// From now on this group's operations end no earlier than on such a link.
+  /// Every rank of the group must set the same, with no operation under way.
+  virtual void emulate(const LinkEmulation& link) = 0;
+
  protected:
   struct Call {
     OpKind op;
@@ -132,8 +137,16 @@ class Group {
     int peer = -1;  // root of a broadcast, or the other rank of a message
     CallSite site;
   };
+  /// Only called with two ranks or more and buffers that fit each other.
   virtual void run(const Call& call) = 0;
   virtual Work start(const Call& call) = 0;
+
+ private:
+  void dispatch(const Call& call);
+  Work dispatch_async(const Call& call);
+  bool is_done_alone(const Call& call) const;
+  [[noreturn]] void refuse(const Call& call, const std::string& rule) const;
+  void check(const Call& call) const;
 };
 
 }  // namespace triax

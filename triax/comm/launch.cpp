@@ -385,7 +385,7 @@ void Launcher::fail(const std::string& text, int rank) {
 
 void Launcher::fail_first() {
   const std::optional<int> first = board_->first_failed();
-  if (first && !has_failed_) {
+  if (first) {
     fail(board_->describe(*first));
   }
 }
@@ -396,9 +396,10 @@ void Launcher::fail_dead(const RankExit& exit) {
     fail_first();  // it pulled this one down
     return;
   }
-  const std::optional<std::string> text = board_->error(exit.rank);
-  fail(text ? *text : describe_death(*board_, exit.rank, exit.wait_status),
-       exit.rank);
+  // The ranks' parent puts the same text there, after which describe_death()
+  // no longer finds the operation: so that one is asked first.
+  const std::string own = describe_death(*board_, exit.rank, exit.wait_status);
+  fail(board_->error(exit.rank).value_or(own), exit.rank);
 }
 
 std::string Launcher::name(int rank) const {

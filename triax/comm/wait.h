@@ -47,11 +47,12 @@ inline void pause_core() {
 inline constexpr int kSpins = 50;
 inline constexpr int kYields = 1000;
 
-/// Waits until `is_ready()` (true) or `until_ns` (false, after a last look):
+/// Waits until `is_ready()` (true), which may change `until_ns`, or until then
+/// (false, after a last look):
 /// a few spins, then yields, then sleep. Measured on 2 cores, 2, 4 and 8
 /// ranks: long spins cost 100 times more as soon as ranks share a core.
 template <class IsReady>
-bool wait_until(Bell& bell, int64_t until_ns, IsReady&& is_ready) {
+bool wait_until(Bell& bell, const int64_t& until_ns, IsReady&& is_ready) {
   for (int i = 0; i < kSpins; ++i) {
     if (is_ready()) {
       return true;

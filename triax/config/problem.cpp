@@ -120,7 +120,7 @@ void sort_problems(std::vector<Problem>& problems) {
       [&](const Problem& a, const Problem& b) { return key(a) < key(b); });
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   if (text.size() <= kMaxQuotedBytes) {
     return fmt::format("\"{}\"", text);
   }

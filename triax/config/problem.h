@@ -37,6 +37,6 @@ bool has_errors(const std::vector<Problem>& problems);
 void sort_problems(std::vector<Problem>& problems);
 
 /// The text in double quotes, cut after 60 bytes: for messages.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace triax

@@ -55,7 +55,7 @@ std::string read_stages(const ConfigValue& value, RunConfig& config) {
   }
   const auto* list = std::get_if<ConfigArray>(&value.data);
   if (list == nullptr || list->empty()) {
-    const std::string found = text != nullptr   ? quoted(*text)
+    const std::string found = text != nullptr   ? in_quotes(*text)
                               : list != nullptr ? "an empty list"
                                                 : kind_of(value);
     return found + ", where \"auto\" or a list of layer counts belongs";
@@ -63,8 +63,8 @@ std::string read_stages(const ConfigValue& value, RunConfig& config) {
   std::vector<int64_t> stages;
   for (const ConfigValue& item : *list) {
     const auto* layers = std::get_if<int64_t>(&item.data);
-    if (layers == nullptr || *layers < 0 || *layers > 10000) {
-      return "a stage has a whole number of layers, from 0 to 10000";
+    if (layers == nullptr || *layers < 1 || *layers > 10000) {
+      return "a stage has a whole number of layers, from 1 to 10000";
     }
     stages.push_back(*layers);
   }
@@ -87,7 +87,8 @@ std::string read_group_entry(const ConfigEntry& entry, OptimizerGroup& group) {
     return "";
   }
   if (entry.key != "lr" && entry.key != "weight_decay") {
-    return "a group has pattern, lr and weight_decay, no " + quoted(entry.key);
+    return "a group has pattern, lr and weight_decay, no " +
+           in_quotes(entry.key);
   }
   const std::optional<double> number = as_number(entry.value);
   if (!number || !(*number >= 0.0) || !std::isfinite(*number)) {
@@ -107,7 +108,7 @@ std::string read_group(const ConfigTable& table, OptimizerGroup& group) {
     return "a group needs a pattern, for instance \"*.bias\"";
   }
   if (!group.lr && !group.weight_decay) {
-    return "the group " + quoted(group.pattern) +
+    return "the group " + in_quotes(group.pattern) +
            " sets neither lr nor weight_decay";
   }
   return "";

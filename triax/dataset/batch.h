@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "triax/base/ignored_label.h"
 #include "triax/base/piece.h"
 #include "triax/config/run_config.h"
 #include "triax/dataset/sampler.h"
@@ -15,8 +16,6 @@
 
 namespace triax {
 
-/// The label of a position that counts for nothing.
-inline constexpr int64_t kIgnoredLabel = -100;
 /// The sample number of a row that only fills a batch up.
 inline constexpr int64_t kPaddingSample = -1;
 

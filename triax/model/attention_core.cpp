@@ -90,7 +90,8 @@ class FlashFunction : public torch::autograd::Function<FlashFunction> {
   static at::Tensor forward(AutogradContext* context,
                             const at::Tensor& qkv,
                             const HeadCounts& heads,
-                            const at::Tensor& document_ids) {
+                            const std::optional<at::Tensor>& given_ids) {
+    const at::Tensor document_ids = given_ids.value_or(at::Tensor());
     const QueryKeyValue in = split(qkv, heads);
     const auto [out, log_sum_exp] =
         at::_scaled_dot_product_flash_attention_for_cpu(
@@ -151,7 +152,7 @@ class DropoutAttentionFunction
   static at::Tensor forward(AutogradContext* context,
                             const at::Tensor& qkv,
                             const HeadCounts& heads,
-                            const at::Tensor& document_ids,
+                            const std::optional<at::Tensor>& document_ids,
                             const at::Tensor& keep,
                             double scale) {
     const QueryKeyValue in = split(qkv, heads);
@@ -159,7 +160,7 @@ class DropoutAttentionFunction
                                    beside_group(in.key).transpose(-2, -1))
                             .flatten(1, 2)
                             .mul_(score_scale(heads));
-    scores.masked_fill_(visible(document_ids, qkv.size(1)).logical_not(),
+    scores.masked_fill_(visible(document_ids.value_or(at::Tensor()), qkv.size(1)).logical_not(),
                         -std::numeric_limits<double>::infinity());
     const at::Tensor probabilities =
         at::_softmax(scores, -1, /*half_to_float=*/false);
@@ -212,12 +213,17 @@ class DropoutAttentionFunction
   }
 };
 
+/// A Function's tensor arguments must be defined.
+std::optional<at::Tensor> as_optional(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
 }  // namespace
 
 at::Tensor attend(const at::Tensor& qkv,
                   const HeadCounts& heads,
                   const at::Tensor& document_ids) {
-  return FlashFunction::apply(qkv, heads, document_ids);
+  return FlashFunction::apply(qkv, heads, as_optional(document_ids));
 }
 
 at::Tensor attend_with_dropout(const at::Tensor& qkv,
@@ -226,7 +232,11 @@ at::Tensor attend_with_dropout(const at::Tensor& qkv,
                                const at::Tensor& keep,
                                double probability) {
   return DropoutAttentionFunction::apply(
-      qkv, heads, document_ids, keep, 1.0 / (1.0 - probability));
+      qkv,
+      heads,
+      as_optional(document_ids),
+      keep,
+      1.0 / (1.0 - probability));
 }
 
 }  // namespace triax

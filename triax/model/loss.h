@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <functional>
 
-namespace triax {
+#include "triax/base/ignored_label.h"
 
-/// Labels with this value are not counted.
-inline constexpr int64_t kIgnoredLabel = -100;
+namespace triax {
 
 struct LossOptions {
   /// The whole vocabulary, V.

@@ -18,7 +18,7 @@ void parallel_rows(int64_t num_rows,
   at::Tensor rows = at::empty({num_rows}, at::kByte);
   const char* first = static_cast<const char*>(rows.data_ptr());
   at::TensorIterator iterator =
-      at::TensorIteratorConfig().add_output(rows).build();
+      at::TensorIterator::nullary_op(rows);
   iterator.for_each(
       [&](char** data, const int64_t*, int64_t count, int64_t) {
         const int64_t begin = data[0] - first;

@@ -13,6 +13,7 @@
 #include "triax/base/json.h"
 #include "triax/base/log.h"
 #include "triax/base/units.h"
+#include "triax/plan/model_stats.h"
 
 namespace triax {
 namespace {
@@ -31,14 +32,12 @@ Json to_json(const TimeShares& shares) {
           {"other", shares.other}};
 }
 
-}  // namespace
-
-double model_flops_utilization(const RunFacts& facts,
-                               double tokens_per_second) {
-  return facts.peak_flops > 0
-             ? tokens_per_second * facts.flops_per_token / facts.peak_flops
-             : 0;
+double mfu(const RunFacts& facts, double tokens_per_second) {
+  return model_flops_utilization(
+      tokens_per_second, facts.flops_per_token, facts.peak_flops);
 }
+
+}  // namespace
 
 MetricsFile::MetricsFile(const std::string& path, const RunFacts& facts)
     : facts_(facts), path_(path), file_(path) {
@@ -58,7 +57,7 @@ void MetricsFile::write(const StepRecord& record) {
                {"tokens", stats.num_valid_tokens},
                {"tokens_per_second", tokens_per_second},
                {"step_seconds", record.seconds},
-               {"mfu", model_flops_utilization(facts_, tokens_per_second)},
+               {"mfu", mfu(facts_, tokens_per_second)},
                {"memory_peak_bytes", record.peak_memory_bytes}};
   if (record.validation_loss) {
     line["validation_loss"] = *record.validation_loss;
@@ -100,7 +99,7 @@ std::string StepLine::text(const StepRecord& record) {
       stats.lr,
       format_count(static_cast<int64_t>(speed)),
       format_count(per_rank),
-      100 * model_flops_utilization(facts_, speed),
+      100 * mfu(facts_, speed),
       static_cast<double>(record.peak_memory_bytes) / kGib,
       static_cast<double>(facts_.memory_bytes) / kGib,
       format_duration(record.seconds),

@@ -31,9 +31,6 @@ struct StepRecord {
   std::optional<TimeShares> shares;
 };
 
-/// Share of `peak_flops` that `tokens_per_second` amounts to.
-double model_flops_utilization(const RunFacts& facts, double tokens_per_second);
-
 /// Writes metrics.jsonl, one object a step, each line whole and at once.
 class MetricsFile {
  public:

@@ -65,23 +65,19 @@ class Session {
     board_->set_coord(mesh_.rank(), coord_text(mesh_.coord()));
   }
 
-  int run() {
+  void run() {
     const Clock::time_point start = Clock::now();
     Trainer trainer(config_, mesh_, recorder_);
     facts_ = gather_facts();
     say_facts(trainer);
-    if (options_.is_dry_run) {
-      return 0;
-    }
-    const int code = train(trainer);
-    if (code == 0) {
+    train(trainer);
+    if (!is_stopped_) {
       say_sample(trainer.rank_model());
     }
     display_.say(fmt::format("{} steps in {}; {}/metrics.jsonl",
                              trainer.steps_done(),
                              format_duration(seconds_since(start)),
                              options_.run_dir));
-    return code;
   }
 
  private:
@@ -94,7 +90,7 @@ class Session {
     facts.world_size = mesh_.dims().world_size();
     facts.flops_per_token = flops_per_token(
         config_.model, config_.data.sequence_length, FlopsKind::kCausal);
-    facts.flops_name = "causal";
+    facts.flops_name = flops_formula(FlopsKind::kCausal);
     facts.peak_flops = sum_over(mesh_.world(), peak);
     facts.memory_bytes = machine_memory_bytes();
     return facts;
@@ -113,17 +109,17 @@ class Session {
                     at::get_num_threads()));
     display_.say(fmt::format(
         "model {} parameters; {} tokens a step in {} microbatches of {}",
-        format_count(count_parameters(config_.model)),
+        format_count(num_parameters(config_.model)),
         format_count(config_.training.global_batch_size *
                      config_.data.sequence_length),
         config_.num_microbatches(),
         config_.training.microbatch_size));
-    display_.say(fmt::format(
-        "mfu by 6N + attention ({}) of {:.1f} GFLOP/s, measured by {} matrix "
-        "products on all ranks at once",
-        facts_.flops_name,
-        facts_.peak_flops / 1e9,
-        c10::toString(matmul_type(config_.training.precision))));
+    display_.say(
+        fmt::format("mfu by {} of {:.1f} GFLOP/s, measured by {} matrix "
+                    "products on all ranks at once",
+                    facts_.flops_name,
+                    facts_.peak_flops / 1e9,
+                    c10::toString(matmul_type(config_.training.precision))));
     say_memory(trainer);
     if (const auto notice = trainer.loader().sampler().notice()) {
       display_.say(*notice);
@@ -131,20 +127,15 @@ class Session {
   }
 
   void say_memory(const Trainer& trainer) {
-    const RankMemory predicted = predict_memory(config_, mesh_.coord());
+    const std::vector<StageMemory> stages = predict_memory(config_);
     display_.say(fmt::format(
-        "rank 0 predicted {} (parameters {}, gradients {}, optimizer {}, "
-        "activations {}); allocated gradients {}, optimizer {}",
-        format_bytes(predicted.total_bytes()),
-        format_bytes(predicted.parameter_bytes),
-        format_bytes(predicted.gradient_bytes),
-        format_bytes(predicted.optimizer_bytes),
-        format_bytes(predicted.activation_bytes),
+        "rank 0 predicted {}; allocated for gradients {}, for the optimizer {}",
+        format_bytes(stages[mesh_.coord().pp].total_bytes()),
         format_bytes(trainer.gradient_bytes()),
         format_bytes(trainer.optimizer_bytes())));
   }
 
-  int train(Trainer& trainer) {
+  void train(Trainer& trainer) {
     std::optional<MetricsFile> metrics;
     if (mesh_.rank() == 0) {
       metrics.emplace(options_.run_dir + "/metrics.jsonl", facts_);
@@ -161,10 +152,10 @@ class Session {
         display_.say(
             fmt::format("stopped on request after step {}; no state was saved",
                         trainer.steps_done()));
-        return 130;
+        is_stopped_ = true;
+        return;
       }
     }
-    return 0;
   }
 
   StepRecord one_step(Trainer& trainer, TimeAccount& account) {
@@ -247,16 +238,17 @@ class Session {
   Recorder recorder_;
   ProgressDisplay display_;
   RunFacts facts_;
+  bool is_stopped_ = false;
 };
 
 }  // namespace
 
-int run_training(const RunConfig& config,
-                 const std::shared_ptr<Board>& board,
-                 std::unique_ptr<Group> world,
-                 const SessionOptions& options) {
+void run_training(const RunConfig& config,
+                  const std::shared_ptr<Board>& board,
+                  std::unique_ptr<Group> world,
+                  const SessionOptions& options) {
   share_cores(world->size());
-  return Session(config, board, std::move(world), options).run();
+  Session(config, board, std::move(world), options).run();
 }
 
 int run_verify(const RunConfig& config,

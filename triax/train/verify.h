@@ -30,7 +30,7 @@ struct Distance {
 /// The first tensor, in the model's order, that lies too far.
 struct FirstDifference {
   std::string name;  // "gradient of model.layers.0.self_attn.q_proj.weight"
-  std::vector<int64_t> index;  // of the element that differs most
+  std::vector<int64_t> index = {};  // of the element that differs most
   double layout_value = 0;
   double one_rank_value = 0;
   double distance = 0;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/plan/memory_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/plan/models.h"
+
+namespace triax {
+namespace {
+
+RunConfig tiny_run() {
+  RunConfig config;
+  config.model = llama_model(10, 2, 8, 16, 2, 1);
+  config.data.sequence_length = 4;
+  config.parallel.dp = 1;
+  config.training.microbatch_size = 2;
+  config.training.global_batch_size = 8;
+  return config;
+}
+
+int64_t bytes_of(const StageMemory& stage, const std::string& what) {
+  for (const MemoryLine& line : stage.lines) {
+    if (line.what == what) {
+      return line.nbytes;
+    }
+  }
+  ADD_FAILURE() << what;
+  return -1;
+}
+
+int64_t bytes_of(const RunConfig& config, const std::string& what) {
+  return bytes_of(predict_memory(config).at(0), what);
+}
+
+TEST(MemoryModel, CountsATinyModelByHand) {
+  const std::vector<StageMemory> stages = predict_memory(tiny_run());
+  ASSERT_EQ(stages.size(), 1u);
+  const StageMemory& stage = stages[0];
+  // embedding and head 80 each, final norm 8; a layer: norms 16, q 64, k and v
+  // 32 each, out 64, gate, up and down 128 each
+  const int64_t numel = 80 + 80 + 8 + 2 * (16 + 64 + 32 + 32 + 64 + 3 * 128);
+  EXPECT_EQ(bytes_of(stage, "parameters"), 4 * numel);
+  EXPECT_EQ(bytes_of(stage, "gradients"), 4 * numel);
+  EXPECT_EQ(bytes_of(stage, "optimizer"), 8 * numel);
+  // 8 tokens; a layer: two norms' inputs and inverse rms, two inputs of
+  // products, q, k, v and the result, a number a head, gate, up, product
+  const int64_t layer = 8 * 4 * (2 * 9 + 2 * 8 + 8 + 4 + 4 + 8 + 2 + 3 * 16);
+  const int64_t ends = 8 * 8 + 8 * 4 * (9 + 8);
+  EXPECT_EQ(bytes_of(stage, "activations"), 2 * layer + ends);
+  EXPECT_EQ(bytes_of(stage, "logits"), 8 * 4 * (10 + 1));
+  EXPECT_EQ(bytes_of(stage, "pipeline"), 0);
+  EXPECT_EQ(bytes_of(stage, "working"), 4 * 256 + 8 * 4 * 48);
+  int64_t sum = 0;
+  for (const MemoryLine& line : stage.lines) {
+    sum += line.nbytes;
+  }
+  EXPECT_EQ(stage.total_bytes(), sum);
+}
+
+TEST(MemoryModel, PaddingIsStoredAndNamed) {
+  RunConfig config = tiny_run();
+  config.parallel.tp = 2;
+  config.model.vocab_size = 12;
+  const int64_t even = bytes_of(config, "parameters");
+  config.model.vocab_size = 11;
+  EXPECT_EQ(bytes_of(config, "parameters"), even);
+  // One row of the embedding and one of the head.
+  EXPECT_THAT(memory_table(predict_memory(config)),
+              testing::HasSubstr("at most 16 of padding"));
+}
+
+TEST(MemoryModel, OptimizerStateFollowsItsName) {
+  RunConfig config = tiny_run();
+  const int64_t parameters = bytes_of(config, "parameters");
+  EXPECT_EQ(bytes_of(config, "optimizer"), 2 * parameters);
+  config.optimizer.name = "sgd";
+  EXPECT_EQ(bytes_of(config, "optimizer"), 0);
+  config.optimizer.momentum = 0.9;
+  EXPECT_EQ(bytes_of(config, "optimizer"), parameters);
+}
+
+TEST(MemoryModel, PrecisionSetsTheBytes) {
+  RunConfig config = tiny_run();
+  const int64_t parameters = bytes_of(config, "parameters");
+  const int64_t logits = bytes_of(config, "logits");
+  config.training.precision = Precision::kFp64;
+  EXPECT_EQ(bytes_of(config, "parameters"), 2 * parameters);
+  EXPECT_EQ(bytes_of(config, "logits"), 2 * logits);
+  config.training.precision = Precision::kBf16Autocast;
+  EXPECT_EQ(bytes_of(config, "parameters"), parameters);
+  EXPECT_EQ(bytes_of(config, "logits"), 8 * (2 * 10 + 4));
+}
+
+/// Bytes of one layer's activations: two models that differ by a layer.
+double one_layer(RunConfig config) {
+  const int64_t with = bytes_of(config, "activations");
+  config.model.num_hidden_layers -= 1;
+  return static_cast<double>(with - bytes_of(config, "activations"));
+}
+
+// s b [8 h + ((4 + 4 k/a) h + 6 f) / t] with 16-bit elements; fp32 twice that,
+// and 4 bytes a row for each norm and head, which the formula leaves out.
+TEST(MemoryModel, LlamaLayerKeepsWhatTheFormulaSays) {
+  RunConfig config = tiny_run();
+  config.model = llama_model(1000, 3, 1024, 2816, 16, 4);
+  config.data.sequence_length = 512;
+  for (int tp : {1, 2, 4}) {
+    config.parallel.tp = tp;
+    const double h = 1024, f = 2816;
+    const double sb = 512.0 * 2;
+    const double formula = sb * (8 * h + ((4 + 4 * 0.25) * h + 6 * f) / tp);
+    EXPECT_DOUBLE_EQ(one_layer(config), 2 * formula + sb * 4 * (2 + 16.0 / tp));
+  }
+}
+
+// s b [8 h + ((4 + 4 k/a) h + 4 f) / t] for GeLU, likewise.
+TEST(MemoryModel, Gpt2LayerKeepsWhatTheFormulaSays) {
+  RunConfig config = tiny_run();
+  config.model = gpt2_model(1000, 3, 256, 8, 512);
+  config.data.sequence_length = 128;
+  config.parallel.tp = 2;
+  const double h = 256, sb = 128.0 * 2;
+  const double formula = sb * (8 * h + (8 * h + 4 * 4 * h) / 2);
+  EXPECT_DOUBLE_EQ(one_layer(config), 2 * formula + sb * 4 * (4 + 8 / 2));
+}
+
+TEST(MemoryModel, DropoutKeepsItsMasks) {
+  RunConfig config = tiny_run();
+  config.model = gpt2_model(1000, 3, 256, 8, 512);
+  config.data.sequence_length = 128;
+  const double none = one_layer(config);
+  config.model.resid_pdrop = 0.1;
+  EXPECT_EQ(one_layer(config) - none, 2 * 256 * 256);
+  config.model.attn_pdrop = 0.1;
+  EXPECT_EQ(one_layer(config) - none, 2 * 256 * 256 + 2.0 * 8 * 128 * 128 * 5);
+}
+
+TEST(MemoryModel, ScheduleSetsTheLiveMicrobatches) {
+  RunConfig config = tiny_run();
+  config.model.num_hidden_layers = 4;
+  config.parallel.pp = 4;
+  config.training.global_batch_size = 2 * 6;
+  const auto live = [&](const std::string& schedule) {
+    config.parallel.schedule = schedule;
+    std::vector<int> counts;
+    for (const StageMemory& stage : predict_memory(config)) {
+      counts.push_back(stage.num_live_microbatches);
+    }
+    return counts;
+  };
+  EXPECT_EQ(live("1f1b"), (std::vector<int>{4, 3, 2, 1}));
+  const int64_t first = bytes_of(config, "activations");
+  EXPECT_EQ(live("gpipe"), (std::vector<int>{6, 6, 6, 6}));
+  EXPECT_EQ(bytes_of(config, "activations") * 4, first * 6);
+}
+
+TEST(MemoryModel, OnlyTheLastStageHasLogits) {
+  RunConfig config = tiny_run();
+  config.parallel.pp = 2;
+  const std::vector<StageMemory> stages = predict_memory(config);
+  EXPECT_EQ(bytes_of(stages[0], "logits"), 0);
+  EXPECT_EQ(bytes_of(stages[1], "logits"), 8 * 4 * (10 + 1));
+  // Stage 0 keeps two outputs and gets a gradient; stage 1 sends one.
+  EXPECT_EQ(bytes_of(stages[0], "pipeline"), 3 * 8 * 8 * 4);
+  EXPECT_EQ(bytes_of(stages[1], "pipeline"), 1 * 8 * 8 * 4);
+}
+
+TEST(MemoryModel, TableHasARowForEachKindAndAColumnForEachStage) {
+  RunConfig config = tiny_run();
+  config.parallel.pp = 2;
+  const std::string table = memory_table(predict_memory(config));
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 9);
+  EXPECT_THAT(table, testing::HasSubstr("stage 1"));
+  EXPECT_THAT(table, testing::HasSubstr("adamw (2 x 4 B) x elements"));
+}
+
+// 7.5e9 parameters, fp16 weights and gradients, fp32 Adam, 64 replicas.
+TEST(MemoryModel, ZeroStagesAreThoseOfThePaper) {
+  const auto gigabytes = [](int zero_stage) {
+    return zero_model_state_bytes(7.5e9, zero_stage, 64, {}) / 1e9;
+  };
+  EXPECT_DOUBLE_EQ(gigabytes(0), 120.0);
+  EXPECT_NEAR(gigabytes(1), 31.41, 0.005);
+  EXPECT_NEAR(gigabytes(2), 16.64, 0.005);
+  EXPECT_DOUBLE_EQ(gigabytes(3), 1.875);
+}
+
+TEST(MemoryModel, EveryZeroStageIsTheSameOnOneReplica) {
+  for (int zero_stage : {1, 2, 3}) {
+    EXPECT_EQ(zero_model_state_bytes(1e6, zero_stage, 1, {}),
+              zero_model_state_bytes(1e6, 0, 1, {}));
+  }
+}
+
+}  // namespace
+}  // namespace triax

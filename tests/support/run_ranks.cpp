@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/run_ranks.h"
+
+#include <ATen/Parallel.h>
+
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "triax/comm/local.h"
+
+namespace triax {
+
+void run_ranks(int world_size,
+               const std::function<void(std::unique_ptr<Group> world)>& body) {
+  at::set_num_threads(1);
+  const std::shared_ptr<LocalWorld> world = make_local_world(world_size);
+  std::mutex mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(world->join(rank));
+      } catch (const std::exception& error) {
+        {
+          const std::lock_guard lock(mutex);
+          if (!first) {
+            first = std::current_exception();
+          }
+        }
+        world->board()->fail(rank, error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  if (first) {
+    std::rethrow_exception(first);
+  }
+}
+
+}  // namespace triax

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/check/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "triax/base/error.h"
+#include "triax/check/findings.h"
+#include "triax/config/rules.h"
+
+namespace triax {
+namespace {
+
+bool stops_checking(const Problem& problem) {
+  return problem.rule == "unreadable" || problem.rule == "syntax";
+}
+
+std::set<std::string> refused_fields(const LoadedConfig& loaded) {
+  std::set<std::string> names;
+  for (const Problem& problem : loaded.problems) {
+    if (problem.severity == Severity::kError) {
+      names.insert(problem.field);
+    }
+  }
+  return names;
+}
+
+void run_rules(Findings& findings) {
+  check_model(findings);
+  check_layout(findings);
+  const bool has_sizes = !findings.has_error();
+  check_batch(findings);
+  check_training(findings);
+  check_no_effect(findings);
+  check_machine(findings);
+  if (findings.options.looks_at_files) {
+    check_files(findings);
+  }
+  if (has_sizes) {
+    check_patterns(findings);
+  }
+}
+
+}  // namespace
+
+std::string Findings::derivation(const std::string& key) const {
+  const auto found = loaded_.derived.find(key);
+  if (is_set(key) || found == loaded_.derived.end()) {
+    return "";
+  }
+  const std::string name = key.substr(key.rfind('.') + 1);
+  return fmt::format(" ({} was derived from {})", name, found->second);
+}
+
+void Findings::add(Problem problem) {
+  TRIAX_CHECK(is_rule(problem.rule), problem.rule);
+  problem.position = loaded_.position_of(problem.field);
+  problems.push_back(std::move(problem));
+}
+
+void Findings::error(const std::string& rule,
+                     const std::string& key,
+                     const std::string& message,
+                     const std::string& fix) {
+  add({Severity::kError, rule, key, {}, message, fix});
+}
+
+void Findings::warning(const std::string& rule,
+                       const std::string& key,
+                       const std::string& message,
+                       const std::string& fix) {
+  add({Severity::kWarning, rule, key, {}, message, fix});
+}
+
+void Findings::note(const std::string& rule,
+                    const std::string& key,
+                    const std::string& message,
+                    const std::string& fix) {
+  add({Severity::kNote, rule, key, {}, message, fix});
+}
+
+std::vector<int64_t> divisors(int64_t number) {
+  std::vector<int64_t> small;
+  std::vector<int64_t> large;
+  for (int64_t i = 1; i * i <= number; ++i) {
+    if (number % i == 0) {
+      small.push_back(i);
+      if (i * i != number) {
+        large.push_back(number / i);
+      }
+    }
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+std::string one_of(const std::vector<int64_t>& numbers) {
+  if (numbers.size() < 2) {
+    return fmt::format("{}", fmt::join(numbers, ""));
+  }
+  return fmt::format("{} or {}",
+                     fmt::join(numbers.begin(), numbers.end() - 1, ", "),
+                     numbers.back());
+}
+
+std::vector<Problem> check_run(const LoadedConfig& loaded,
+                               const CheckOptions& options) {
+  std::vector<Problem> problems = loaded.problems;
+  for (const Problem& problem : problems) {
+    TRIAX_CHECK(is_rule(problem.rule), problem.rule);
+  }
+  if (std::any_of(problems.begin(), problems.end(), stops_checking)) {
+    return problems;
+  }
+  Findings findings(loaded, options);
+  run_rules(findings);
+  const std::set<std::string> refused = refused_fields(loaded);
+  for (Problem& problem : findings.problems) {
+    if (!refused.contains(problem.field)) {
+      problems.push_back(std::move(problem));
+    }
+  }
+  sort_problems(problems);
+  return problems;
+}
+
+}  // namespace triax

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "triax/check/findings.h"
+
+namespace triax {
+namespace {
+
+constexpr int64_t kMaxRanks = 1 << 16;
+
+bool key_value_heads_fit(int64_t key_value_heads, int64_t tp) {
+  return key_value_heads % tp == 0 || tp % key_value_heads == 0;
+}
+
+std::vector<int64_t> valid_tp(const ModelConfig& model) {
+  std::vector<int64_t> degrees;
+  for (const int64_t tp : divisors(model.num_attention_heads)) {
+    if (key_value_heads_fit(model.num_key_value_heads, tp)) {
+      degrees.push_back(tp);
+    }
+  }
+  return degrees;
+}
+
+void check_heads(Findings& findings) {
+  const ModelConfig& model = findings.config.model;
+  const int64_t tp = findings.config.parallel.tp;
+  const std::string fix = "use tp = " + one_of(valid_tp(model));
+  if (model.num_attention_heads % tp != 0) {
+    findings.error("heads-divide",
+                   "parallel.tp",
+                   fmt::format("{} attention heads do not split over tp {}",
+                               model.num_attention_heads,
+                               tp),
+                   fix);
+  } else if (!key_value_heads_fit(model.num_key_value_heads, tp)) {
+    findings.error(
+        "kv-heads-divide",
+        "parallel.tp",
+        fmt::format("{} key and value heads neither split over tp {} nor "
+                    "does it hold each of them the same number of times{}",
+                    model.num_key_value_heads,
+                    tp,
+                    findings.derivation("model.num_key_value_heads")),
+        fix);
+  }
+}
+
+void check_stage_list(Findings& findings) {
+  const std::vector<int64_t>& stages = findings.config.parallel.stages;
+  const int64_t pp = findings.config.parallel.pp;
+  const int64_t layers = findings.config.model.num_hidden_layers;
+  const std::string key = "parallel.stages";
+  if (static_cast<int64_t>(stages.size()) != pp) {
+    findings.error(
+        "stages-fit",
+        key,
+        fmt::format("{} stages are listed, and pp is {}", stages.size(), pp),
+        "list one layer count for each stage, or write \"auto\"");
+    return;
+  }
+  const int64_t sum = std::accumulate(stages.begin(), stages.end(), int64_t{0});
+  if (sum != layers) {
+    findings.error("stages-fit",
+                   key,
+                   fmt::format("{} = {} layers, and the model has {}",
+                               fmt::join(stages, " + "),
+                               sum,
+                               layers),
+                   "make them equal, or write \"auto\"");
+  }
+}
+
+void check_stages(Findings& findings) {
+  const int64_t pp = findings.config.parallel.pp;
+  const int64_t layers = findings.config.model.num_hidden_layers;
+  if (layers < pp) {
+    findings.error("layers-fewer-than-stages",
+                   "parallel.pp",
+                   fmt::format("{} layers cannot fill {} stages", layers, pp),
+                   fmt::format("use a pp of at most {}", layers));
+  } else if (!findings.config.parallel.stages.empty()) {
+    check_stage_list(findings);
+  }
+}
+
+// What could be written instead, for the one degree that is in the way.
+std::string world_fix(const ParallelConfig& parallel, int64_t ranks) {
+  if (ranks % parallel.pp == 0) {
+    return fmt::format("use tp = {}", one_of(divisors(ranks / parallel.pp)));
+  }
+  if (ranks % parallel.tp == 0) {
+    return fmt::format("use pp = {}", one_of(divisors(ranks / parallel.tp)));
+  }
+  return fmt::format("tp * pp must divide {}: use tp = {}, with pp = 1",
+                     ranks,
+                     one_of(divisors(ranks)));
+}
+
+void check_world(Findings& findings) {
+  const ParallelConfig& parallel = findings.config.parallel;
+  const int64_t rest = int64_t{parallel.tp} * parallel.pp;
+  const int64_t product = rest * parallel.dp;
+  if (product > kMaxRanks) {
+    findings.error("world-size",
+                   "parallel.dp",
+                   fmt::format("tp {} * pp {} * dp {} is more than {} ranks",
+                               parallel.tp,
+                               parallel.pp,
+                               parallel.dp,
+                               kMaxRanks),
+                   "use smaller degrees");
+    return;
+  }
+  if (!findings.loaded().world_size) {
+    return;
+  }
+  const int64_t ranks = *findings.loaded().world_size;
+  if (ranks % rest != 0) {
+    findings.error("world-size",
+                   "parallel.tp",
+                   fmt::format("{} ranks do not split over tp {} * pp {} = {}",
+                               ranks,
+                               parallel.tp,
+                               parallel.pp,
+                               rest),
+                   world_fix(parallel, ranks));
+  } else if (product != ranks) {
+    findings.error("world-size",
+                   "parallel.dp",
+                   fmt::format("tp {} * pp {} * dp {} = {} ranks, and {} are "
+                               "there",
+                               parallel.tp,
+                               parallel.pp,
+                               parallel.dp,
+                               product,
+                               ranks),
+                   fmt::format("use dp = {}, or leave it out", ranks / rest));
+  }
+}
+
+}  // namespace
+
+void check_layout(Findings& findings) {
+  check_heads(findings);
+  check_stages(findings);
+  check_world(findings);
+}
+
+}  // namespace triax

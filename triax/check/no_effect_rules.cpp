@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "triax/check/findings.h"
+#include "triax/config/fields.h"
+
+namespace triax {
+namespace {
+
+// A key that does something only in some runs.
+struct Condition {
+  std::string_view key;
+  bool holds;
+  std::string_view otherwise;  // why it does nothing
+};
+
+std::vector<Condition> conditions(const RunConfig& config) {
+  const bool is_adamw = config.optimizer.name == "adamw";
+  const bool is_llama = config.model.family == ModelFamily::kLlama;
+  const bool is_llama3 = is_llama && config.model.rope_scaling.type == "llama3";
+  const bool validates = config.training.validate_every > 0;
+  const bool splits_alone =
+      config.parallel.pp > 1 && config.parallel.stages.empty();
+  const std::string_view only_llama = "gpt2 has no rotary angles";
+  const std::string_view only_llama3 = "rope_scaling.type is not \"llama3\"";
+  return {
+      {"optimizer.betas", is_adamw, "only adamw has betas"},
+      {"optimizer.eps", is_adamw, "only adamw has an eps"},
+      {"optimizer.momentum", !is_adamw, "only sgd has momentum"},
+      {"optimizer.min_lr",
+       config.optimizer.schedule != "constant",
+       "a constant lr never falls"},
+      {"optimizer.decay_steps",
+       config.optimizer.schedule == "wsd",
+       "only the wsd schedule has decay_steps"},
+      {"model.rope_theta", is_llama, only_llama},
+      {"model.rope_scaling.type", is_llama, only_llama},
+      {"model.rope_scaling.factor", is_llama3, only_llama3},
+      {"model.rope_scaling.low_freq_factor", is_llama3, only_llama3},
+      {"model.rope_scaling.high_freq_factor", is_llama3, only_llama3},
+      {"model.rope_scaling.original_max_position_embeddings",
+       is_llama3,
+       only_llama3},
+      {"parallel.weigh_embedding_and_head",
+       splits_alone,
+       "it needs stages = \"auto\" and a pp above 1"},
+      {"data.validation", validates, "training.validate_every is 0"},
+      {"training.validation_batches",
+       validates,
+       "training.validate_every is 0"},
+  };
+}
+
+bool differs_from_default(const Field& field, const RunConfig& config) {
+  return print_value(field, config) != print_value(field, RunConfig{});
+}
+
+void check_links(Findings& findings) {
+  const ParallelConfig& parallel = findings.config.parallel;
+  for (const auto& [axis, link] : findings.config.comm.emulate) {
+    const int degree = axis == "tp"   ? parallel.tp
+                       : axis == "pp" ? parallel.pp
+                                      : parallel.dp;
+    const std::string prefix = "comm.emulate." + axis + ".";
+    std::string key = prefix + "latency";
+    for (const char* name : {"jitter", "bandwidth", "latency"}) {
+      key = findings.is_set(prefix + name) ? prefix + name : key;
+    }
+    if (degree == 1) {
+      findings.warning("no-effect",
+                       key,
+                       fmt::format("does nothing: {} is 1", axis),
+                       "leave it out");
+    } else if (link.jitter > 0.0 && link.latency_seconds == 0.0) {
+      findings.warning("no-effect",
+                       prefix + "jitter",
+                       "does nothing: it is a share of the latency, which is 0",
+                       "give a latency");
+    } else if (link == EmulatedLink{}) {
+      findings.warning("no-effect",
+                       key,
+                       "does nothing: no latency and no limit",
+                       "leave it out");
+    }
+  }
+}
+
+}  // namespace
+
+void check_no_effect(Findings& findings) {
+  for (const Condition& condition : conditions(findings.config)) {
+    const std::string key(condition.key);
+    const Field* field = find_field(key);
+    if (!condition.holds && findings.is_set(key) &&
+        differs_from_default(*field, findings.config)) {
+      findings.warning("no-effect",
+                       key,
+                       fmt::format("does nothing: {}", condition.otherwise),
+                       "leave it out");
+    }
+  }
+  check_links(findings);
+}
+
+}  // namespace triax

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "triax/check/findings.h"
+#include "triax/config/fields.h"
+
+namespace triax {
+namespace {
+
+// The multiples of `unit` around `batch`, with the microbatches they mean.
+std::string nearest_batches(int64_t batch, int64_t unit) {
+  const int64_t below = batch / unit * unit;
+  const auto described = [unit](int64_t value) {
+    const int64_t count = value / unit;
+    return fmt::format(
+        "{} ({} microbatch{})", value, count, count == 1 ? "" : "es");
+  };
+  return below > 0 ? described(below) + " or " + described(below + unit)
+                   : described(unit);
+}
+
+void check_batch_bound(Findings& findings) {
+  const int64_t batch = findings.config.training.global_batch_size;
+  if (batch > kMaxBatchSize) {
+    findings.error(
+        "out-of-range",
+        "training.microbatch_size",
+        fmt::format("{} sequences a step are more than {}{}",
+                    batch,
+                    kMaxBatchSize,
+                    findings.derivation("training.global_batch_size")),
+        "use a smaller one");
+  }
+}
+
+void check_triangle(Findings& findings) {
+  const TrainingConfig& training = findings.config.training;
+  const int64_t dp = findings.config.parallel.dp;
+  const int64_t batch = training.global_batch_size;
+  const int64_t unit = training.microbatch_size * dp;
+  const int64_t steps = training.gradient_accumulation_steps;
+  const std::string key = "training.global_batch_size";
+  const std::string why = findings.derivation("parallel.dp");
+  if (steps > 0 && unit * steps != batch) {
+    findings.error("batch-triangle",
+                   key,
+                   fmt::format("microbatch_size {} * "
+                               "gradient_accumulation_steps {} * dp {} = {}, "
+                               "not {}{}",
+                               training.microbatch_size,
+                               steps,
+                               dp,
+                               unit * steps,
+                               batch,
+                               why),
+                   batch % unit == 0
+                       ? fmt::format("leave one out, or use "
+                                     "gradient_accumulation_steps = {}",
+                                     batch / unit)
+                       : "use " + nearest_batches(batch, unit));
+  } else if (batch % unit != 0) {
+    findings.error("batch-triangle",
+                   key,
+                   fmt::format("{} is not a multiple of microbatch_size {} * "
+                               "dp {} = {}{}",
+                               batch,
+                               training.microbatch_size,
+                               dp,
+                               unit,
+                               why),
+                   "use " + nearest_batches(batch, unit));
+  }
+}
+
+void check_bubble(Findings& findings) {
+  const TrainingConfig& training = findings.config.training;
+  const int64_t pp = findings.config.parallel.pp;
+  const int64_t count =
+      training.global_batch_size /
+      (training.microbatch_size * findings.config.parallel.dp);
+  if (count < 1 || count >= pp) {
+    return;
+  }
+  const double share =
+      100.0 * static_cast<double>(pp - 1) / static_cast<double>(count + pp - 1);
+  findings.warning(
+      "few-microbatches",
+      "parallel.pp",
+      fmt::format("with {} microbatch{} in {} stages, {:.0f} % of a step is "
+                  "bubble: (pp - 1) / (microbatches + pp - 1)",
+                  count,
+                  count == 1 ? "" : "es",
+                  pp,
+                  share),
+      fmt::format("use at least {} microbatches (a smaller microbatch_size or "
+                  "a larger global_batch_size), or fewer stages",
+                  4 * pp));
+}
+
+void check_steps(Findings& findings) {
+  const OptimizerConfig& optimizer = findings.config.optimizer;
+  const int64_t steps = findings.config.training.steps;
+  const std::string key = "optimizer.warmup_steps";
+  if (optimizer.warmup_steps >= steps) {
+    findings.warning("warmup-steps",
+                     key,
+                     fmt::format("{} steps of warm-up in a run of {}: lr never "
+                                 "falls",
+                                 optimizer.warmup_steps,
+                                 steps),
+                     fmt::format("use fewer than {}", steps));
+  } else if (optimizer.schedule == "wsd" &&
+             optimizer.warmup_steps + optimizer.decay_steps > steps) {
+    findings.error(
+        "warmup-steps",
+        "optimizer.decay_steps",
+        fmt::format("warmup_steps {} + decay_steps {} is above "
+                    "steps {}",
+                    optimizer.warmup_steps,
+                    optimizer.decay_steps,
+                    steps),
+        fmt::format("use at most {}", steps - optimizer.warmup_steps));
+  }
+}
+
+void check_rates(Findings& findings) {
+  const OptimizerConfig& optimizer = findings.config.optimizer;
+  if (optimizer.min_lr > optimizer.lr) {
+    findings.error(
+        "lr-order",
+        "optimizer.min_lr",
+        fmt::format("min_lr {} is above lr {}", optimizer.min_lr, optimizer.lr),
+        fmt::format("use at most {}", optimizer.lr));
+  }
+  const bool has_group_lr = std::any_of(
+      optimizer.group.begin(), optimizer.group.end(), [](const auto& group) {
+        return group.lr.has_value();
+      });
+  if (has_group_lr && optimizer.lr == 0.0) {
+    findings.error("lr-order",
+                   "optimizer.lr",
+                   "a group's lr follows the schedule of optimizer.lr, which "
+                   "is 0",
+                   "use an optimizer.lr above 0");
+  }
+  const bool is_off = findings.config.training.gradient_clipping == 0.0;
+  if (is_off && findings.is_set("training.gradient_clipping")) {
+    findings.note("clipping-off",
+                  "training.gradient_clipping",
+                  "0 turns clipping off",
+                  "");
+  }
+}
+
+}  // namespace
+
+void check_batch(Findings& findings) {
+  check_batch_bound(findings);
+  check_triangle(findings);
+  check_bubble(findings);
+}
+
+void check_training(Findings& findings) {
+  check_steps(findings);
+  check_rates(findings);
+}
+
+}  // namespace triax

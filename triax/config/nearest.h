@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace triax {
+
+/// Insertions, deletions, replacements and swaps of neighbours that make `b`
+/// of `a`; underscores and case do not count.
+int edit_distance(std::string_view a, std::string_view b);
+
+/// The word closest to `word`, if it is close enough to be a slip (a third of
+/// its letters, at least one, at most three); else empty.
+std::string nearest(std::string_view word,
+                    const std::vector<std::string_view>& words);
+
+}  // namespace triax

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/config/rules.h"
+
+#include <algorithm>
+
+namespace triax {
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> table = {
+      // the file
+      {"unreadable", "the file cannot be opened or is too large"},
+      {"syntax", "the file is no TOML, or an override no key=value"},
+      {"unknown-key", "no field has this key"},
+      {"wrong-type", "the value has another type than the field"},
+      {"out-of-range", "the number is outside the field's bounds"},
+      {"unknown-value", "the value is none of the field's choices"},
+      {"not-built", "the field or the value does nothing yet"},
+      {"no-experts", "mixture of experts is not offered"},
+      {"no-adapters", "adapters (LoRA) are not offered"},
+      {"no-batch-ramp", "batch-size ramps are not offered"},
+      {"no-quantised-collectives", "quantised collectives are not offered"},
+      // config.json
+      {"hf-config", "config.json cannot be read or is not implemented"},
+      {"hf-override", "a key of the run file stands over config.json"},
+      {"hf-unknown-key", "config.json has a key that triax does not know"},
+      // the model
+      {"hidden-heads", "hidden_size is no multiple of the attention heads"},
+      {"head-dim-odd", "RoPE needs an even head_dim"},
+      {"gpt2-shape", "gpt2 has one KV head a head, and they fill hidden_size"},
+      {"kv-heads-divide-heads", "query heads do not split over KV heads"},
+      {"rope-factors", "llama3's high_freq_factor must be the larger one"},
+      {"sequence-too-long", "sequences are longer than the model's positions"},
+      {"vocab-too-small", "the vocabulary does not hold the tokenizer's ids"},
+      // the layout
+      {"heads-divide", "attention heads do not split over tp"},
+      {"kv-heads-divide", "KV heads do not fit tp"},
+      {"layers-fewer-than-stages", "a stage would have no layer"},
+      {"stages-fit", "the list of stages does not fit pp or the layers"},
+      {"world-size", "tp * pp * dp is not the number of ranks"},
+      {"few-microbatches", "the pipeline is mostly bubble"},
+      // training
+      {"batch-triangle", "the batch sizes contradict each other"},
+      {"warmup-steps", "warm-up and decay do not fit into the run"},
+      {"lr-order", "the learning rates contradict each other"},
+      {"clipping-off", "gradients are not clipped"},
+      {"no-effect", "a key that was set does nothing in this run"},
+      {"pattern-matches-nothing", "a pattern matches no parameter"},
+      {"pattern-splits-fused", "a pattern covers part of a stored parameter"},
+      {"nothing-to-train", "every parameter is frozen"},
+      // the machine
+      {"data-path", "the data cannot be read"},
+      {"data-too-short", "the data hold less than one sample"},
+      {"validation-missing", "validation was asked for without data"},
+      {"run-dir-exists", "the run's folder exists"},
+      {"tp-exceeds-cores", "tensor-parallel ranks share cores"},
+      {"ranks-exceed-cores", "there are far more ranks than cores"},
+  };
+  return table;
+}
+
+bool is_rule(std::string_view id) {
+  return std::any_of(rules().begin(), rules().end(), [id](const Rule& rule) {
+    return rule.id == id;
+  });
+}
+
+}  // namespace triax

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/plan/memory_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "triax/base/error.h"
+#include "triax/base/units.h"
+#include "triax/plan/model_stats.h"
+#include "triax/plan/sharding.h"
+#include "triax/plan/stage_split.h"
+#include "triax/schedule/proof.h"
+#include "triax/schedule/schedule.h"
+
+namespace triax {
+
+namespace {
+
+/// Bytes of an element of weights, the residual stream and the statistics of
+/// a row, and of what the matrix products read and write.
+struct ElementBytes {
+  int64_t weight = 4;
+  int64_t product = 4;
+};
+
+ElementBytes element_bytes(Precision precision) {
+  switch (precision) {
+    case Precision::kFp64:
+      return {.weight = 8, .product = 8};
+    case Precision::kFp32:
+      return {.weight = 4, .product = 4};
+    case Precision::kBf16Autocast:
+      return {.weight = 4, .product = 2};
+  }
+  return {};
+}
+
+int64_t optimizer_states(const OptimizerConfig& optimizer) {
+  if (optimizer.name == "adamw") {
+    return 2;
+  }
+  TRIAX_CHECK(optimizer.name == "sgd", optimizer.name);
+  return optimizer.momentum == 0.0 ? 0 : 1;
+}
+
+/// Counts the bytes of one stage.
+class StageCount {
+ public:
+  StageCount(const RunConfig& config, int pp_rank, const ModelPart& part)
+      : config_(config),
+        model_(config.model),
+        part_(part),
+        is_llama_(config.model.family == ModelFamily::kLlama),
+        is_last_(pp_rank == config.parallel.pp - 1),
+        tp_(config.parallel.tp),
+        size_(element_bytes(config.training.precision)),
+        tokens_(config.training.microbatch_size * config.data.sequence_length),
+        layouts_(parameter_layouts(model_, part, tp_, tp_ - 1)),
+        num_live_(peak_live_microbatches(make_schedule(
+            config.parallel.schedule,
+            config.parallel.pp,
+            static_cast<int>(config.num_microbatches()))[pp_rank])) {}
+
+  StageMemory count() {
+    StageMemory memory = {
+        .part = part_, .num_live_microbatches = num_live_, .lines = {}};
+    add_states(memory.lines);
+    memory.lines.push_back(activations());
+    memory.lines.push_back(logits());
+    memory.lines.push_back(pipeline());
+    memory.lines.push_back(working());
+    return memory;
+  }
+
+ private:
+  void add_states(std::vector<MemoryLine>& lines) const {
+    const StoredCount stored = count_stored(layouts_);
+    const int64_t nbytes = stored.num_stored * size_.weight;
+    const int64_t states = optimizer_states(config_.optimizer);
+    lines.push_back({"parameters",
+                     nbytes,
+                     fmt::format("{} B x elements, at most {} of padding",
+                                 size_.weight,
+                                 format_count(stored.num_padding))});
+    lines.push_back(
+        {"gradients", nbytes, fmt::format("{} B x elements", size_.weight)});
+    lines.push_back({"optimizer",
+                     states * nbytes,
+                     fmt::format("{} ({} x {} B) x elements",
+                                 config_.optimizer.name,
+                                 states,
+                                 size_.weight)});
+  }
+
+  MemoryLine activations() const {
+    const int64_t each = part_.num_layers * layer_bytes() + end_bytes();
+    return {"activations",
+            num_live_ * each,
+            fmt::format("live microbatches x (layers x {} + {})",
+                        format_bytes(layer_bytes()),
+                        format_bytes(end_bytes()))};
+  }
+
+  /// What a layer keeps: norms their input, products their input, attention
+  /// q, k, v and a number a row, the activation function its input.
+  int64_t layer_bytes() const {
+    const int64_t H = model_.hidden_size;
+    const int64_t heads = local_heads(model_, tp_);
+    const int64_t kv_heads = local_key_value_heads(model_, tp_);
+    const int64_t F = shard_range(model_.intermediate_size, tp_, 0).length;
+    const int64_t norms = 2 * (H / sequence_shares() + num_statistics());
+    const int64_t inputs = 2 * H;
+    const int64_t attention = (2 * heads + 2 * kv_heads) * model_.head_dim;
+    const int64_t feed_forward = (is_llama_ ? 3 : 2) * F;
+    return tokens_ * (size_.weight * (norms + heads) +
+                      size_.product * (inputs + attention + feed_forward)) +
+           dropout_bytes(heads);
+  }
+
+  /// One byte an element that may be dropped; attention keeps probabilities.
+  int64_t dropout_bytes(int64_t heads) const {
+    int64_t nbytes = 0;
+    if (model_.resid_pdrop > 0.0) {
+      nbytes += 2 * tokens_ * model_.hidden_size / sequence_shares();
+    }
+    if (model_.attn_pdrop > 0.0) {
+      nbytes +=
+          tokens_ * config_.data.sequence_length * heads * (size_.product + 1);
+    }
+    return nbytes;
+  }
+
+  /// What stands before and after the layers, without the logits.
+  int64_t end_bytes() const {
+    int64_t nbytes = 0;
+    const int64_t H = model_.hidden_size;
+    if (part_.has_embedding) {
+      nbytes += tokens_ * static_cast<int64_t>(sizeof(int64_t));
+      nbytes += model_.embd_pdrop > 0.0 ? tokens_ * H / sequence_shares() : 0;
+    }
+    if (part_.has_head) {
+      nbytes +=
+          tokens_ * (size_.weight * (H / sequence_shares() + num_statistics()) +
+                     size_.product * H);
+    }
+    return nbytes;
+  }
+
+  MemoryLine logits() const {
+    const int64_t each = logits_bytes() + tokens_ * size_.weight;
+    return {"logits",
+            part_.has_head ? num_live_ * each : 0,
+            fmt::format("last stage: live microbatches x s b V/tp x {} B",
+                        size_.product)};
+  }
+
+  int64_t logits_bytes() const {
+    return tokens_ * size_.product *
+           vocab_range(model_.vocab_size, tp_, 0).num_stored;
+  }
+
+  /// Each live microbatch's output; one gradient that came, one that goes.
+  MemoryLine pipeline() const {
+    const int64_t message =
+        tokens_ * model_.hidden_size / sequence_shares() * size_.weight;
+    const int64_t outputs = is_last_ ? 0 : num_live_ + 1;
+    const int64_t sent_gradients = part_.has_embedding ? 0 : 1;
+    return {"pipeline",
+            (outputs + sent_gradients) * message,
+            fmt::format("messages of {}", format_bytes(message))};
+  }
+
+  MemoryLine working() const {
+    int64_t largest_weight = 0;
+    for (const ParameterLayout& layout : layouts_) {
+      largest_weight = std::max(largest_weight, layout.numel());
+    }
+    const int64_t F = shard_range(model_.intermediate_size, tp_, 0).length;
+    const int64_t up_gradients =
+        tokens_ * (is_llama_ ? 3 : 2) * F * size_.product;
+    const int64_t widest =
+        std::max(up_gradients, part_.has_head ? logits_bytes() : 0);
+    const int64_t cast = size_.product == size_.weight ? 0 : size_.product;
+    return {"working",
+            largest_weight * (size_.weight + cast) + widest,
+            "largest weight's gradient, widest activation's gradient"};
+  }
+
+  int64_t num_statistics() const { return is_llama_ ? 1 : 2; }
+
+  /// Ranks that split the residual stream among them.
+  int64_t sequence_shares() const {
+    return config_.parallel.sequence_parallel ? tp_ : 1;
+  }
+
+  const RunConfig& config_;
+  const ModelConfig& model_;
+  const ModelPart part_;
+  const bool is_llama_;
+  const bool is_last_;
+  const int tp_;
+  const ElementBytes size_;
+  const int64_t tokens_;
+  const std::vector<ParameterLayout> layouts_;
+  const int num_live_;
+};
+
+}  // namespace
+
+int64_t StageMemory::total_bytes() const {
+  int64_t total = 0;
+  for (const MemoryLine& line : lines) {
+    total += line.nbytes;
+  }
+  return total;
+}
+
+std::vector<StageMemory> predict_memory(const RunConfig& config) {
+  TRIAX_CHECK(config.parallel.zero == 0 && config.memory.recompute == "none" &&
+                  config.memory.offload == "none",
+              "not modelled");
+  std::vector<StageMemory> stages;
+  for (const ModelPart& part : split_stages(config.model, config.parallel)) {
+    const int pp_rank = static_cast<int>(stages.size());
+    stages.push_back(StageCount(config, pp_rank, part).count());
+  }
+  return stages;
+}
+
+std::string memory_table(const std::vector<StageMemory>& stages) {
+  TRIAX_CHECK(!stages.empty(), "no stages");
+  const auto is_lighter = [](const StageMemory& a, const StageMemory& b) {
+    return a.total_bytes() < b.total_bytes();
+  };
+  const auto heaviest =
+      std::max_element(stages.begin(), stages.end(), is_lighter);
+  std::string table = fmt::format("{:<12}", "per rank");
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    table += fmt::format("{:>12}", fmt::format("stage {}", stage));
+  }
+  table += fmt::format("  how (stage {})\n", heaviest - stages.begin());
+  for (size_t i = 0; i < heaviest->lines.size(); ++i) {
+    table += fmt::format("{:<12}", heaviest->lines[i].what);
+    for (const StageMemory& stage : stages) {
+      table += fmt::format("{:>12}", format_bytes(stage.lines[i].nbytes));
+    }
+    table += fmt::format("  {}\n", heaviest->lines[i].formula);
+  }
+  table += fmt::format("{:<12}", "total");
+  for (const StageMemory& stage : stages) {
+    table += fmt::format("{:>12}", format_bytes(stage.total_bytes()));
+  }
+  return table + "\n";
+}
+
+double zero_model_state_bytes(double num_parameters,
+                              int zero_stage,
+                              int dp,
+                              const StateBytes& bytes) {
+  TRIAX_CHECK(zero_stage >= 0 && zero_stage <= 3 && dp >= 1,
+              "zero ",
+              zero_stage,
+              ", dp ",
+              dp);
+  const auto share = [&](int first_stage) {
+    return zero_stage >= first_stage ? 1.0 / dp : 1.0;
+  };
+  return num_parameters * (bytes.weight * share(3) + bytes.gradient * share(2) +
+                           bytes.optimizer * share(1));
+}
+
+}  // namespace triax

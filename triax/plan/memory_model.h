@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "triax/config/model_part.h"
+#include "triax/config/run_config.h"
+
+namespace triax {
+
+/// What one kind of thing takes in memory, and how that was counted.
+struct MemoryLine {
+  std::string what;
+  int64_t nbytes = 0;
+  std::string formula;
+};
+
+/// The memory of each rank of one pipeline stage: the ranks of a stage store
+/// equal shapes, padding included, so one answer holds for all of them.
+struct StageMemory {
+  ModelPart part;
+  int num_live_microbatches = 1;
+  std::vector<MemoryLine> lines;
+
+  int64_t total_bytes() const;
+};
+
+/// Peak bytes of a training step by stage, for a resolved config without
+/// ZeRO, recompute and offload:
+///   parameters, gradients, optimizer state   from plan/sharding's tables
+///   activations   what the layers keep for backward, for each microbatch that
+///                 the schedule's own action list holds at its peak; with
+///                 fp16-sized elements and equal shares a Llama layer keeps
+///                 s b [8 h + ((4 + 4 k/a) h + 6 f) / tp] bytes (Korthikanti et
+///                 al. 2022, with flash attention and SwiGLU)
+///   logits        s b V/tp elements kept for each live microbatch
+///   pipeline      stage outputs and gradients of them on their way
+///   working       the largest temporaries of one backward
+/// Counted as if every parameter is trained. Not counted: the program and its
+/// libraries, the allocator's fragments, message buffers, the data.
+std::vector<StageMemory> predict_memory(const RunConfig& config);
+
+/// One row per kind, one column per stage, the totals, and how the heaviest
+/// stage was counted. Ends with a newline.
+std::string memory_table(const std::vector<StageMemory>& stages);
+
+/// Bytes of weights, gradients and optimizer state for each parameter.
+struct StateBytes {
+  double weight = 2.0;
+  double gradient = 2.0;
+  double optimizer = 12.0;  // fp32 master weights and Adam's two moments
+};
+
+/// Bytes of model states on each of dp ranks (Rajbhandari et al. 2020, ZeRO):
+/// stage 1 splits the optimizer state, 2 the gradients too, 3 the weights too.
+double zero_model_state_bytes(double num_parameters,
+                              int zero_stage,
+                              int dp,
+                              const StateBytes& bytes);
+
+}  // namespace triax
