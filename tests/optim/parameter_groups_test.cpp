@@ -144,6 +144,13 @@ TEST(ParameterSetting, LaterGroupsWinValueByValue) {
   EXPECT_EQ(parameter_setting(config, norm()).weight_decay, 0.02);
 }
 
+TEST(ParameterSetting, WhatAGroupLeavesOutStays) {
+  OptimizerConfig config = make_config();
+  config.group = {{.pattern = "*", .lr = 1e-4, .weight_decay = {}}};
+  EXPECT_EQ(parameter_setting(config, qkv()).weight_decay, 0.1);
+  EXPECT_EQ(parameter_setting(config, norm()).weight_decay, 0.0);
+}
+
 TEST(ParameterSetting, FreezingGoesBeforeGroups) {
   OptimizerConfig config = make_config();
   config.group = {{.pattern = "*embed*", .lr = 1e-4, .weight_decay = {}}};
