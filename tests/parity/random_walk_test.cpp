@@ -3,6 +3,7 @@
 // with one rank. Half of the draws are the same in every run, half are new.
 //   TRIAX_WALK_DRAWS=500 TRIAX_WALK_SEED=17 test_parity --gtest_filter=Walk.*
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <sys/wait.h>
