@@ -99,7 +99,10 @@ void Executor::backward(int microbatch) {
   if (live.gradient.defined()) {
     gradients.push_back(live.gradient);
   }
-  torch::autograd::backward({live.output}, gradients);
+  // Nothing of it is trained when this stage and all before it are frozen.
+  if (live.output.requires_grad()) {
+    torch::autograd::backward({live.output}, gradients);
+  }
   live.output = at::Tensor();
   live.gradient = at::Tensor();
   if (!live.input.defined()) {
