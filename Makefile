@@ -14,7 +14,7 @@ CTEST_FLAGS ?= --output-on-failure
 run: build data
 	$(BUILD)/bin/triax train configs/kjv.toml
 
-test: setup-tests configure
+test: setup-tests configure data
 	cmake --build $(BUILD)
 	tools/check.sh
 	ctest --test-dir $(BUILD) $(CTEST_FLAGS)

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/dry_run.h"
 #include "cli/launch_ranks.h"
 #include "cli/run_arguments.h"
 #include "cli/run_folder.h"
@@ -14,7 +15,6 @@
 #include "triax/base/log.h"
 #include "triax/comm/launch.h"
 #include "triax/config/print_config.h"
-#include "triax/plan/parallel_dims.h"
 
 namespace triax {
 namespace {
@@ -24,21 +24,6 @@ struct TrainArguments : RunArguments {
   bool is_dry_run = false;
   std::string resume = "none";
 };
-
-void print_plan(const RunConfig& config) {
-  const int64_t tokens =
-      config.training.global_batch_size * config.data.sequence_length;
-  fmt::print(
-      "{}: {} ranks, {} steps of {} sequences ({} tokens), {} "
-      "microbatches of {}\n",
-      make_parallel_dims(config.parallel).name(),
-      config.world_size(),
-      config.training.steps,
-      config.training.global_batch_size,
-      tokens,
-      config.num_microbatches(),
-      config.training.microbatch_size);
-}
 
 std::string command_line(const TrainArguments& arguments) {
   return fmt::format(
@@ -60,7 +45,7 @@ int train(const TrainArguments& arguments) {
     return 0;
   }
   if (arguments.is_dry_run) {
-    print_plan(config);
+    fmt::print("{}", dry_run_text(config));
     return 0;
   }
   const std::string program = find_run_program();

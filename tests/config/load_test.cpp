@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -416,6 +417,58 @@ INSTANTIATE_TEST_SUITE_P(
         BadWord{"optimizer.betas=[0.9", "[syntax]"},
         BadWord{"run.dir=\"x", "[syntax]"},
         BadWord{"run.dir=\xff", "[syntax]"}));
+
+TEST(Load, AnyTextIsAnswered) {
+  static const std::vector<std::string> tokens = {"[",
+                                                  "]",
+                                                  "{",
+                                                  "}",
+                                                  "=",
+                                                  ".",
+                                                  ",",
+                                                  "\"",
+                                                  "'",
+                                                  "\"\"\"",
+                                                  "'''",
+                                                  "\\",
+                                                  "#",
+                                                  "\n",
+                                                  " ",
+                                                  "tp",
+                                                  "parallel",
+                                                  "model",
+                                                  "hf",
+                                                  "comm",
+                                                  "emulate",
+                                                  "dp",
+                                                  "1",
+                                                  "-2",
+                                                  "1e9",
+                                                  "inf",
+                                                  "true",
+                                                  "1979-05-27",
+                                                  "\xff",
+                                                  std::string(1, '\0'),
+                                                  "[parallel]\n",
+                                                  "[[optimizer.group]]\n",
+                                                  "stages = ",
+                                                  "validation = "};
+  EXPECT_TRUE(rc::check([] {
+    std::string text;
+    for (const std::string& token :
+         *rc::gen::container<std::vector<std::string>>(
+             rc::gen::elementOf(tokens))) {
+      text += token;
+    }
+    LoadedConfig loaded = parse_config(text, "a.toml", {"parallel.tp=" + text});
+    resolve(loaded, 4);
+    for (const Problem& problem : loaded.problems) {
+      RC_ASSERT(is_rule(problem.rule));
+      RC_ASSERT(to_text(problem).find('\n') == std::string::npos);
+    }
+    to_json(loaded.problems);
+  }));
+}
 
 class LoadFile : public testing::Test {
  protected:

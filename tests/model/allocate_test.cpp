@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/model/allocate.h"
 
-#include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
-#include <limits>
-#include <map>
 #include <set>
 #include <string>
 
+#include "tests/support/logical_tensors.h"
 #include "tests/support/tensors.h"
 #include "tests/support/tiny_models.h"
 #include "triax/plan/sharding.h"
@@ -16,36 +14,14 @@
 namespace triax {
 namespace {
 
-/// The logical parameters, put together from the pieces of `models`; elements
-/// that two pieces cover must be equal in bits.
-std::map<std::string, at::Tensor> assemble(
+LogicalTensors assemble(
     const std::vector<std::shared_ptr<Transformer>>& models) {
-  std::map<std::string, at::Tensor> logical;
+  std::vector<ParameterSlot*> slots;
   for (const auto& model : models) {
-    for (ParameterSlot* slot : model->slots()) {
-      for (const Piece& piece : slot->layout.pieces) {
-        at::Tensor from = slot->tensor.detach();
-        at::Tensor& whole = logical[piece.logical_name];
-        if (!whole.defined()) {
-          whole = at::full(piece.logical_shape,
-                           std::numeric_limits<double>::quiet_NaN(),
-                           from.scalar_type());
-        }
-        at::Tensor to = whole;
-        for (int64_t dim = 0; dim < from.dim(); ++dim) {
-          const int64_t side = piece.transposed ? 1 - dim : dim;
-          const Range& range = piece.logical_range[side];
-          from = from.narrow(dim, piece.stored_start[dim], range.length);
-          to = to.narrow(side, range.start, range.length);
-        }
-        from = piece.transposed ? from.t() : from;
-        EXPECT_TRUE(to.isnan().logical_or(to.eq(from)).all().item<bool>())
-            << piece.logical_name;
-        to.copy_(from);
-      }
-    }
+    const auto own = model->slots();
+    slots.insert(slots.end(), own.begin(), own.end());
   }
-  return logical;
+  return assemble_values(slots);
 }
 
 std::vector<std::shared_ptr<Transformer>> ranks(const ModelConfig& config,
@@ -62,7 +38,7 @@ std::vector<std::shared_ptr<Transformer>> ranks(const ModelConfig& config,
 
 class Allocate : public testing::TestWithParam<ModelConfig> {
  protected:
-  std::map<std::string, at::Tensor> whole(DType dtype = DType::kFloat32) const {
+  LogicalTensors whole(DType dtype = DType::kFloat32) const {
     return assemble(ranks(GetParam(), whole_model(GetParam()), 1, dtype));
   }
 };

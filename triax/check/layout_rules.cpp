@@ -119,8 +119,9 @@ void check_world(Findings& findings) {
   }
   const int64_t ranks = *findings.loaded().world_size;
   if (ranks % rest != 0) {
+    const bool is_pp = ranks % parallel.pp != 0 && ranks % parallel.tp == 0;
     findings.error("world-size",
-                   "parallel.tp",
+                   is_pp ? "parallel.pp" : "parallel.tp",
                    fmt::format("{} ranks do not split over tp {} * pp {} = {}",
                                ranks,
                                parallel.tp,

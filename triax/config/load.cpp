@@ -15,6 +15,8 @@ namespace triax {
 namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
+// After so many problems no nearest key is looked for.
+constexpr size_t kMaxSearches = 100;
 
 // A key with a value, before it is known whether there is such a key.
 struct Assignment {
@@ -143,7 +145,9 @@ void apply(const Assignment& assignment, LoadedConfig& loaded) {
   const Position& position =
       field == nullptr ? assignment.key_position : assignment.value.position;
   const std::optional<Complaint> complaint =
-      field == nullptr ? not_a_field(assignment)
+      field == nullptr ? (loaded.problems.size() < kMaxSearches
+                              ? not_a_field(assignment)
+                              : Complaint{"unknown-key", "no such key", ""})
                        : assign(*field, assignment.value, loaded.config);
   if (!complaint) {
     loaded.positions[assignment.key] = position;

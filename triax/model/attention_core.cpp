@@ -160,8 +160,9 @@ class DropoutAttentionFunction
                                    beside_group(in.key).transpose(-2, -1))
                             .flatten(1, 2)
                             .mul_(score_scale(heads));
-    scores.masked_fill_(visible(document_ids.value_or(at::Tensor()), qkv.size(1)).logical_not(),
-                        -std::numeric_limits<double>::infinity());
+    scores.masked_fill_(
+        visible(document_ids.value_or(at::Tensor()), qkv.size(1)).logical_not(),
+        -std::numeric_limits<double>::infinity());
     const at::Tensor probabilities =
         at::_softmax(scores, -1, /*half_to_float=*/false);
     const at::Tensor dropped = at::mul(probabilities, keep).mul_(scale);
@@ -232,11 +233,7 @@ at::Tensor attend_with_dropout(const at::Tensor& qkv,
                                const at::Tensor& keep,
                                double probability) {
   return DropoutAttentionFunction::apply(
-      qkv,
-      heads,
-      as_optional(document_ids),
-      keep,
-      1.0 / (1.0 - probability));
+      qkv, heads, as_optional(document_ids), keep, 1.0 / (1.0 - probability));
 }
 
 }  // namespace triax

@@ -17,8 +17,7 @@ void parallel_rows(int64_t num_rows,
   // iterator is not, and one byte a row tells which rows a thread was given.
   at::Tensor rows = at::empty({num_rows}, at::kByte);
   const char* first = static_cast<const char*>(rows.data_ptr());
-  at::TensorIterator iterator =
-      at::TensorIterator::nullary_op(rows);
+  at::TensorIterator iterator = at::TensorIterator::nullary_op(rows);
   iterator.for_each(
       [&](char** data, const int64_t*, int64_t count, int64_t) {
         const int64_t begin = data[0] - first;

@@ -49,6 +49,20 @@ std::string coord_text(const Coord& coord) {
   return fmt::format("dp {}, pp {}, tp {}", coord.dp, coord.pp, coord.tp);
 }
 
+/// Makes the groups' links as slow as the config wants them.
+void emulate_links(const CommConfig& config, DeviceMesh& mesh, uint64_t seed) {
+  for (Axis axis : {Axis::kTp, Axis::kPp, Axis::kDp}) {
+    const auto link = config.emulate.find(std::string(axis_name(axis)));
+    if (link != config.emulate.end()) {
+      mesh.group(axis).emulate(
+          {.latency_seconds = link->second.latency_seconds,
+           .bytes_per_second = link->second.bytes_per_second,
+           .jitter = link->second.jitter,
+           .seed = seed});
+    }
+  }
+}
+
 /// One run, from the first line to the sample.
 class Session {
  public:
@@ -63,6 +77,8 @@ class Session {
         recorder_(board, mesh_.rank()),
         display_(options.is_quiet || mesh_.rank() != 0) {
     board_->set_coord(mesh_.rank(), coord_text(mesh_.coord()));
+    emulate_links(
+        config_.comm, mesh_, static_cast<uint64_t>(config_.training.seed));
   }
 
   void run() {
