@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import subprocess
+import time
 
 
 def _first_line(path):
@@ -41,6 +42,25 @@ def _program_versions(triax):
 
 def load_average():
     return [round(value, 2) for value in os.getloadavg()]
+
+
+def _cpu_times(cores):
+    with open("/proc/stat") as file:
+        rows = {line.split()[0]: list(map(int, line.split()[1:9]))
+                for line in file if re.match(r"cpu\d", line)}
+    # user nice system idle iowait irq softirq steal
+    chosen = [rows[f"cpu{core}"] for core in cores]
+    idle = sum(row[3] + row[4] for row in chosen)
+    return sum(map(sum, chosen)), idle
+
+
+def busy_share(seconds=1.0):
+    """Of the cores this process may use, stolen time counted as busy."""
+    cores = os.sched_getaffinity(0)
+    total, idle = _cpu_times(cores)
+    time.sleep(seconds)
+    new_total, new_idle = _cpu_times(cores)
+    return round(1 - (new_idle - idle) / max(1, new_total - total), 3)
 
 
 def describe_machine(triax):

@@ -29,7 +29,8 @@ def write_index(path, lengths):
         file.write(struct.pack(f"<{sequences + 1}q", *range(sequences + 1)))
 
 
-def write_tokens(prefix, num_tokens, vocab_size, document_length):
+def write_tokens(prefix, num_tokens=1 << 18, vocab_size=8192,
+                 document_length=4096):
     tokens = array.array(
         "H", random.Random(1).choices(range(vocab_size), k=num_tokens))
     if sys.byteorder == "big":
@@ -43,7 +44,9 @@ def write_tokens(prefix, num_tokens, vocab_size, document_length):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("prefix")
     parser.add_argument("--tokens", type=int, default=1 << 18)
     parser.add_argument("--vocab", type=int, default=8192)
@@ -51,6 +54,8 @@ def main():
     options = parser.parse_args()
     if not 1 <= options.vocab <= 1 << 16:
         parser.error("--vocab: u16 holds 1 to 65536 different tokens")
+    if options.tokens < 1 or options.document < 1:
+        parser.error("--tokens and --document: at least 1")
     write_tokens(options.prefix, options.tokens, options.vocab,
                  options.document)
 

@@ -84,7 +84,8 @@ def value_table(points):
     return lines
 
 
-def machine_text(machine, load):
+def machine_text(result):
+    machine = result["machine"]
     facts = [machine["cpu"] or "unknown CPU",
              f"{machine['cores']} cores (used: {machine['cores_used']})",
              f"{machine['memory_gib']} GiB", f"Linux {machine['kernel']}",
@@ -92,7 +93,9 @@ def machine_text(machine, load):
              f"governor {machine['governor'] or 'unknown'}"]
     if machine["hypervisor"]:
         facts.append("a virtual machine")
-    return "; ".join(map(str, facts)) + f"; load before: {load[0]:g}"
+    return "; ".join(map(str, facts)) + (
+        f"; before the first round: load {result['load_before'][0]:g}, cores "
+        f"{100 * result['busy_before']:.0f} % busy")
 
 
 def section(result):
@@ -109,8 +112,7 @@ def section(result):
         lines += [note, ""]
     lines += ["Each round ran, in this order:", "", "```"]
     lines += [side["command"] for side in result["sides"]] + ["```", ""]
-    lines += ["Machine: " + machine_text(result["machine"],
-                                         result["load_before"]) + ".", ""]
+    lines += ["Machine: " + machine_text(result) + ".", ""]
     return lines
 
 

@@ -46,22 +46,35 @@ def require(path, how):
         raise BenchError(f"{path} is missing; {how}")
 
 
+def _communicate(process):
+    """Its output; when that takes too long or we are stopped, the process and
+    what it started are killed."""
+    try:
+        return process.communicate(timeout=TIMEOUT_SECONDS)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+
+
 def run_command(command):
     """Standard output of a command that must end well."""
     try:
-        result = subprocess.run(command, cwd=ROOT, capture_output=True,
-                                text=True, timeout=TIMEOUT_SECONDS,
-                                check=False)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, start_new_session=True)
+        output, errors = _communicate(process)
     except subprocess.TimeoutExpired:
         raise BenchError(f"{shlex.join(command)} was still running after "
                          f"{TIMEOUT_SECONDS} s") from None
     except OSError as error:
         raise BenchError(f"{shlex.join(command)}: {error.strerror}") from None
-    if result.returncode != 0:
-        tail = "\n".join((result.stderr or result.stdout).splitlines()[-15:])
+    if process.returncode != 0:
+        tail = "\n".join((errors or output).splitlines()[-15:])
         raise BenchError(f"{shlex.join(command)} ended with "
-                         f"{result.returncode}:\n{tail}")
-    return result.stdout
+                         f"{process.returncode}:\n{tail}")
+    return output
 
 
 def json_lines(text):
