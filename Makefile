@@ -37,8 +37,12 @@ data/kjv.txt: tools/fetch_kjv.sh | setup
 	@mkdir -p data
 	tools/fetch_kjv.sh $@
 
-bench: build
-	bench/run
+# Measures for half an hour; BENCH="step_dp2 --rounds 3" takes less of it.
+bench: build data
+	cmake --build $(BUILD) --target benches
+	tools/setup_bench.sh
+	bench/run $(BENCH)
+	bench/report.py
 
 format:
 	git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i

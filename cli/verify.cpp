@@ -12,6 +12,7 @@
 #include "cli/run_folder.h"
 #include "cli/verbs.h"
 #include "triax/base/log.h"
+#include "triax/check/breaks.h"
 #include "triax/comm/launch.h"
 
 namespace triax {
@@ -47,6 +48,9 @@ int verify(const VerifyArguments& arguments) {
     return *checked.exit_code;
   }
   RunConfig& config = checked.loaded.config;
+  if (!arguments.broken.empty()) {
+    parse_break(arguments.broken, config);
+  }
   const std::string program = find_run_program();
   make_run_folder(config,
                   {.file = arguments.file,

@@ -13,7 +13,7 @@
 #include "triax/comm/launch_link.h"
 #include "triax/comm/local.h"
 #include "triax/config/load.h"
-#include "triax/train/breaks.h"
+#include "triax/check/breaks.h"
 #include "triax/train/session.h"
 
 namespace triax {

@@ -322,7 +322,7 @@ std::vector<Case> training_cases() {
        {},
        "no-effect",
        "warning",
-       {"share of the latency"}},
+       {"share of what an operation costs"}},
       {{"comm.emulate.tp.latency=0s", "parallel.tp=2"},
        {},
        "no-effect",

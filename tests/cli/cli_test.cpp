@@ -206,7 +206,7 @@ TEST_F(Cli, TheRanksExitCodeIsOurs) {
 TEST_F(Cli, VerifyPassesItsOptionsOnAndCleansUp) {
   stand_in(0);
   EXPECT_EQ(
-      triax("verify a.toml --json --break scale --steps 3 run.dir=runs").code,
+      triax("verify a.toml --json --break swap-heads --steps 3 run.dir=runs").code,
       0);
   EXPECT_EQ(read("arguments"),
             "verify\nruns/a-verify/run.toml\n--json\n--break\nscale\n--steps\n"

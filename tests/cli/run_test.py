@@ -201,8 +201,19 @@ class RunTest(unittest.TestCase):
                             "--break", "swap-heads")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertEqual(result.stdout.splitlines()[-1], "different")
-        self.assertIn("first difference: ", result.stdout)
-        self.assertIn("model.layers.0.self_attn.q_proj", result.stdout)
+        self.assertRegex(result.stdout,
+                         r"first difference: gradient of model\.\S+ at \[")
+        self.assertRegex(result.stdout,
+                         r"DIFFERENT model\.layers\.0\.self_attn")
+
+    def test_a_wrong_break_leaves_no_folder(self):
+        result = self.triax("verify", "run.toml", "--break", "swap-heads2")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("swap-heads", result.stderr)
+        result = self.triax("verify", "run.toml", "--break", "untie")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("tie_word_embeddings", result.stderr)
+        self.assertFalse(self.path("runs").exists())
 
     def test_the_dry_run_starts_nothing(self):
         result = self.triax("train", "run.toml", "--dry-run")

@@ -549,5 +549,25 @@ TEST(Resolve, TheBatchFollowsFromTheAccumulation) {
   EXPECT_EQ(loaded.config.training.global_batch_size, 24);
 }
 
+// toml++ 3.3 aborts on each of these.
+TEST(Load, ATableWithoutANameIsASyntaxError) {
+  for (const std::string text : {"[.",
+                                 "[=",
+                                 "[,]",
+                                 "[[,",
+                                 "[\\]",
+                                 "[\n]",
+                                 "[model]\ntp = 1\n \t[ .a]",
+                                 "[ #x"}) {
+    const LoadedConfig loaded = parse_config(text, "run.toml");
+    ASSERT_FALSE(loaded.problems.empty()) << text;
+    EXPECT_EQ(loaded.problems[0].rule, "syntax") << text;
+  }
+  const LoadedConfig loaded =
+      parse_config("[parallel]\nstages = [\n [+1]\n]", "run.toml");
+  ASSERT_FALSE(loaded.problems.empty());
+  EXPECT_NE(loaded.problems[0].rule, "syntax");
+}
+
 }  // namespace
 }  // namespace triax

@@ -95,7 +95,10 @@ TEST_P(AttentionCore, DropoutIsTheFormula) {
         in[0], heads(), documents(), keep(), kProbability);
   };
   const TensorFunction theirs = [&](const std::vector<at::Tensor>& in) {
-    return composed(in[0], heads(), documents(), keep() / (1 - kProbability));
+    return composed(in[0],
+                    heads(),
+                    documents(),
+                    keep().to(at::kDouble) / (1 - kProbability));
   };
   EXPECT_LT(max_difference(ours({qkv()}), theirs({qkv()})), 1e-14);
   EXPECT_LT(max_difference(gradients(ours, {qkv()})[0],

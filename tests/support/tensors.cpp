@@ -14,6 +14,7 @@ namespace triax {
 namespace {
 
 constexpr double kStep = 1e-6;
+constexpr int64_t kMaxElements = 60;  // looked at in one input
 constexpr uint64_t kWeightSeed = 99;
 
 at::Tensor weigh(const at::Tensor& result) {
@@ -89,7 +90,8 @@ double gradient_error(const TensorFunction& function,
   double largest = 1.0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor grad = grads[i].contiguous();
-    for (int64_t j = 0; j < grad.numel(); ++j) {
+    const int64_t stride = (grad.numel() + kMaxElements - 1) / kMaxElements;
+    for (int64_t j = 0; j < grad.numel(); j += stride) {
       const double expected =
           difference_quotient(function, moved, moved[i].data_ptr<double>()[j]);
       const double error = std::abs(grad.data_ptr<double>()[j] - expected);

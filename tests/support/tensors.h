@@ -29,9 +29,9 @@ bool bits_equal(const at::Tensor& a, const at::Tensor& b);
 using TensorFunction =
     std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 
-/// The worst error of backward against central differences, over all elements
-/// of all fp64 `inputs`, relative to the largest gradient element (at least
-/// 1). The function's result is weighed with fixed random numbers.
+/// The worst error of backward against central differences, over elements
+/// spread evenly over each of the fp64 `inputs` (all of a small one), relative
+/// to the largest gradient element (at least 1). The function's result is weighed with fixed random numbers.
 double gradient_error(const TensorFunction& function,
                       const std::vector<at::Tensor>& inputs);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <numeric>
 
 #include "triax/check/findings.h"
@@ -59,6 +61,16 @@ void check_stage_list(Findings& findings) {
         key,
         fmt::format("{} stages are listed, and pp is {}", stages.size(), pp),
         "list one layer count for each stage, or write \"auto\"");
+    return;
+  }
+  if (std::any_of(stages.begin(), stages.end(), [](int64_t count) {
+        return count < 1;
+      })) {
+    findings.error("stages-fit",
+                   key,
+                   fmt::format("{}: a stage needs at least one layer",
+                               fmt::join(stages, " + ")),
+                   "give each stage one, or write \"auto\"");
     return;
   }
   const int64_t sum = std::accumulate(stages.begin(), stages.end(), int64_t{0});

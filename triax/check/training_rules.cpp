@@ -103,7 +103,19 @@ void check_steps(Findings& findings) {
   const OptimizerConfig& optimizer = findings.config.optimizer;
   const int64_t steps = findings.config.training.steps;
   const std::string key = "optimizer.warmup_steps";
-  if (optimizer.warmup_steps >= steps) {
+  const int64_t decay = optimizer.decay_steps > 0
+                            ? optimizer.decay_steps
+                            : std::max<int64_t>(steps / 10, 1);
+  if (optimizer.warmup_steps > steps) {
+    findings.error(
+        "warmup-steps",
+        key,
+        fmt::format("{} steps of warm-up in a run of {}: lr is never "
+                    "reached",
+                    optimizer.warmup_steps,
+                    steps),
+        fmt::format("use fewer than {}", steps));
+  } else if (optimizer.warmup_steps == steps) {
     findings.warning("warmup-steps",
                      key,
                      fmt::format("{} steps of warm-up in a run of {}: lr never "
@@ -112,14 +124,14 @@ void check_steps(Findings& findings) {
                                  steps),
                      fmt::format("use fewer than {}", steps));
   } else if (optimizer.schedule == "wsd" &&
-             optimizer.warmup_steps + optimizer.decay_steps > steps) {
+             optimizer.warmup_steps + decay > steps) {
     findings.error(
         "warmup-steps",
         "optimizer.decay_steps",
         fmt::format("warmup_steps {} + decay_steps {} is above "
                     "steps {}",
                     optimizer.warmup_steps,
-                    optimizer.decay_steps,
+                    decay,
                     steps),
         fmt::format("use at most {}", steps - optimizer.warmup_steps));
   }

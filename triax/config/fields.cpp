@@ -410,10 +410,11 @@ void add_link(std::vector<Field>& rows, const LinkKeys& keys) {
                   .help = "what this axis is made to carry; 0: no limit",
                   .bounds = kNotNegative,
                   .unit = Unit::kBytesPerSecond});
-  rows.push_back({.key = keys.jitter,
-                  .member = link<Axis, &EmulatedLink::jitter>(),
-                  .help = "share of the latency that varies",
-                  .bounds = {.min = 0, .max = 1}});
+  rows.push_back(
+      {.key = keys.jitter,
+       .member = link<Axis, &EmulatedLink::jitter>(),
+       .help = "share of an operation's cost that is added at random",
+       .bounds = {.min = 0, .max = 1}});
 }
 
 std::vector<Field> memory_and_comm_fields() {

@@ -63,6 +63,17 @@ void emulate_links(const CommConfig& config, DeviceMesh& mesh, uint64_t seed) {
   }
 }
 
+/// Bytes that are no printable ASCII as \xNN: a byte model may write any.
+std::string as_ascii(const std::string& text) {
+  std::string shown;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool is_shown = byte >= 0x20 && byte < 0x7f;
+    shown += is_shown ? std::string(1, letter) : fmt::format("\\x{:02x}", byte);
+  }
+  return shown;
+}
+
 /// One run, from the first line to the sample.
 class Session {
  public:
@@ -98,25 +109,35 @@ class Session {
 
  private:
   RunFacts gather_facts() {
-    mesh_.world().barrier();
-    const double peak =
-        measure_matmul_flops(matmul_type(config_.training.precision));
     RunFacts facts;
     facts.num_steps = config_.training.steps;
     facts.world_size = mesh_.dims().world_size();
     facts.flops_per_token = flops_per_token(
         config_.model, config_.data.sequence_length, FlopsKind::kCausal);
     facts.flops_name = flops_formula(FlopsKind::kCausal);
-    facts.peak_flops = sum_over(mesh_.world(), peak);
+    facts.peak_flops = measure_peak();
     facts.memory_bytes = machine_memory_bytes();
     return facts;
+  }
+
+  /// FLOP/s of all ranks together while all multiply: ranks may share cores.
+  double measure_peak() {
+    constexpr int kRounds = 4;
+    const MatmulTimer timer(matmul_type(config_.training.precision));
+    double best = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      mesh_.world().barrier();
+      const double slowest = max_over(mesh_.world(), timer.seconds());
+      best = std::max(best, mesh_.world().size() * timer.flops() / slowest);
+    }
+    return best;
   }
 
   void say_facts(const Trainer& trainer) {
     const ParallelDims& dims = mesh_.dims();
     display_.say(
-        fmt::format("mesh dp {} × pp {} × tp {} = {} ranks ({}), {} "
-                    "threads each",
+        fmt::format("mesh dp {} × pp {} × tp {} = {} ranks ({}), threads "
+                    "of a rank: {}",
                     dims.dp,
                     dims.pp,
                     dims.tp,
@@ -124,7 +145,8 @@ class Session {
                     dims.name(),
                     at::get_num_threads()));
     display_.say(fmt::format(
-        "model {} parameters; {} tokens a step in {} microbatches of {}",
+        "model {} parameters; {} tokens a step, num_microbatches {}, "
+        "microbatch_size {}",
         format_count(num_parameters(config_.model)),
         format_count(config_.training.global_batch_size *
                      config_.data.sequence_length),
@@ -241,7 +263,7 @@ class Session {
     for (int64_t token : tokens) {
       text += static_cast<char>(token);
     }
-    display_.say("sample: " + escape_controls(text));
+    display_.say("sample: " + as_ascii(text));
     if (mesh_.rank() == 0) {
       std::ofstream(options_.run_dir + "/sample.txt") << text << "\n";
     }

@@ -338,9 +338,7 @@ void Trainer::add_noise(double replica_squares, double norm) {
 void Trainer::update(double lr, double norm) {
   const auto span = recorder_.span(EventKind::kOptimizer);
   if (!std::isfinite(norm)) {
-    throw Error("step ",
-                steps_done_ + 1,
-                ": the gradient norm is ",
+    throw Error("the gradient norm is ",
                 norm,
                 "; weights and optimizer state are as before this step. "
                 "Lower optimizer.lr or set training.gradient_clipping");

@@ -161,6 +161,17 @@ class Comparison {
     return divide(norm_of(a - b), std::max(norm_of(b), floor));
   }
 
+  /// What rounding a weight to `epsilon` once a step makes of its update.
+  double rounding_of_update(const std::string& name,
+                            double epsilon,
+                            size_t num_steps) const {
+    const at::Tensor update = update_of(reference_, name);
+    const double floor = 1e-2 * reference_.lr_sum * root_numel(update);
+    const double rounding = epsilon * static_cast<double>(num_steps) *
+                            norm_of(reference_.end.tensors.at(name));
+    return divide(rounding, std::max(norm_of(update), floor));
+  }
+
   /// The change since the start, where there is a gradient to speak of.
   at::Tensor update_of(const Trajectory& run, const std::string& name) const {
     const at::Tensor update =
@@ -319,9 +330,11 @@ class ReportBuilder {
   void compare_weight(const std::string& name) {
     const Distance distance{name,
                             comparison_.weight_distance(layout_, name),
-                            bound([&](const Trajectory& noise) {
-                              return comparison_.weight_distance(noise, name);
-                            })};
+                            std::max(bound([&](const Trajectory& noise) {
+                                       return comparison_.weight_distance(noise,
+                                                                          name);
+                                     }),
+                                     weight_rounding(name))};
     keep_worst(report_.weights, distance);
     if (!distance.is_within() && !report_.first) {
       report_.first = first_difference("update",
@@ -330,6 +343,15 @@ class ReportBuilder {
                                        comparison_.update_of(one_rank_, name),
                                        distance);
     }
+  }
+
+  double weight_rounding(const std::string& name) const {
+    const bool is_fp64 = config_.training.precision == Precision::kFp64;
+    return is_fp64 ? 0
+                   : comparison_.rounding_of_update(
+                         name,
+                         std::numeric_limits<float>::epsilon(),
+                         one_rank_.losses.size());
   }
 
   /// Worst against its own bound.

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "triax/check/breaks.h"
 #include "triax/comm/board.h"
 #include "triax/config/run_config.h"
 #include "triax/mesh/device_mesh.h"
-#include "triax/train/breaks.h"
 
 namespace triax {
 
