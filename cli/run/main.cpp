@@ -9,11 +9,11 @@
 
 #include "triax/base/error.h"
 #include "triax/base/log.h"
+#include "triax/check/breaks.h"
 #include "triax/comm/fork_ranks.h"
 #include "triax/comm/launch_link.h"
 #include "triax/comm/local.h"
 #include "triax/config/load.h"
-#include "triax/check/breaks.h"
 #include "triax/train/session.h"
 
 namespace triax {
