@@ -61,18 +61,18 @@ std::optional<int64_t> other_microbatch_size(const RunConfig& config) {
 /// Runs on one rank that round otherwise than that of `config`.
 std::vector<RunConfig> noise_configs(const RunConfig& config) {
   std::vector<RunConfig> configs;
-  if (config.training.precision == Precision::kFp64) {
+  const Precision precision = config.training.precision;
+  if (precision == Precision::kFp64) {
     return configs;
   }
   if (const auto size = other_microbatch_size(config)) {
     configs.push_back(one_rank_config(config, *size));
   }
   // The rows of a product round alike in every microbatch, but not where its
-  // terms are added up in parts, which in bf16 is most of the noise.
-  if (config.training.precision == Precision::kBf16Autocast) {
-    configs.push_back(one_rank_config(config, config.training.microbatch_size));
-    configs.back().training.precision = Precision::kFp32;
-  }
+  // terms are added up in parts: that noise is seen against a wider type.
+  configs.push_back(one_rank_config(config, config.training.microbatch_size));
+  configs.back().training.precision =
+      precision == Precision::kFp32 ? Precision::kFp64 : Precision::kFp32;
   return configs;
 }
 

@@ -66,10 +66,10 @@ struct VerifyReport {
 ///     |(a-a0)-(b-b0)| / max(|b-b0|, 1e-2 lr sqrt(numel)),
 ///     elements without a gradient left out.
 /// The bound is 1e-9 in fp64; else 4 times the distance between that run and
-/// one on one rank that rounds otherwise, but no less than a few roundings:
-/// with another microbatch size, and for bf16_autocast also one in fp32.
-/// Warm-up is left out, since its first update changes nothing. Every rank of
-/// the mesh must call; the report is whole on world rank 0 and empty elsewhere.
+/// one on one rank that rounds otherwise (with another microbatch size, or in
+/// fp64; in fp32 for bf16_autocast), but no less than a few roundings. Warm-up
+/// is left out, since its first update changes nothing. Every rank of the mesh
+/// must call; the report is whole on world rank 0 and empty elsewhere.
 VerifyReport verify(const RunConfig& config,
                     DeviceMesh& mesh,
                     const std::shared_ptr<Board>& board,
