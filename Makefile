@@ -14,7 +14,7 @@ CTEST_FLAGS ?= --output-on-failure
 run: build data
 	$(BUILD)/bin/triax train configs/kjv.toml
 
-test: setup-tests configure
+test: setup-tests configure data
 	cmake --build $(BUILD)
 	tools/check.sh
 	ctest --test-dir $(BUILD) $(CTEST_FLAGS)
@@ -37,8 +37,12 @@ data/kjv.txt: tools/fetch_kjv.sh | setup
 	@mkdir -p data
 	tools/fetch_kjv.sh $@
 
-bench: build
-	bench/run
+# Measures for half an hour; BENCH="step_dp2 --rounds 3" takes less of it.
+bench: build data
+	cmake --build $(BUILD) --target benches
+	tools/setup_bench.sh
+	bench/run $(BENCH)
+	bench/report.py
 
 format:
 	git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i

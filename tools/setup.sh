@@ -54,20 +54,3 @@ if ! venv_has .venv torch/lib/libtorch_cpu.so; then
   .venv/bin/python -m pip install -q --disable-pip-version-check \
     "${index[@]}" 'torch==2.13.*'
 fi
-
-if [[ "${1:-}" == --tests ]]; then
-  wanted=$(cat tests/oracle/requirements.txt 2>/dev/null | md5sum)
-  if [[ ! -f .venv-test/.ready || "$(cat .venv-test/.ready)" != "$wanted" ]]; then
-    echo "setup: installing the test oracles into .venv-test"
-    python3 -m venv .venv-test
-    # The oracles use the LibTorch wheel that triax is built on.
-    for site in .venv-test/lib/python3*/site-packages; do
-      realpath .venv/lib/python3*/site-packages >"$site/triax-torch.pth"
-    done
-    if [[ -s tests/oracle/requirements.txt ]]; then
-      .venv-test/bin/python -m pip install -q --disable-pip-version-check \
-        -r tests/oracle/requirements.txt
-    fi
-    echo "$wanted" >.venv-test/.ready
-  fi
-fi

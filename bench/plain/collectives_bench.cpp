@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Median microseconds of an operation of the local transport, one JSON line
 // for each op, number of ranks and size:
-//   collectives_bench [--ranks 2,4,8] [--ops all_reduce,…] [--max-bytes N]
+//   collectives_bench [--ranks 2,4,8] [--ops all_reduce,…] [--min-bytes N]
+//   [--max-bytes N]
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,9 +74,13 @@ double measure_median_us(Group& group, const std::string& op, int64_t bytes) {
 
 void run_rank(Group& group,
               const std::vector<std::string>& ops,
+              int64_t min_bytes,
               int64_t max_bytes) {
   for (const std::string& op : ops) {
     for (int64_t bytes = 1024; bytes <= max_bytes; bytes *= 4) {
+      if (bytes < min_bytes) {
+        continue;
+      }
       const double median = measure_median_us(group, op, bytes);
       if (group.rank() == 0) {
         std::printf(
@@ -121,17 +126,20 @@ int main(int argc, char** argv) {
   CLI::App app("Times of the local transport");
   std::vector<int> ranks = {2, 4, 8};
   std::vector<std::string> ops = {"all_reduce"};
+  int64_t min_bytes = 1024;
   int64_t max_bytes = int64_t(64) << 20;
   app.add_option("--ranks", ranks)->delimiter(',');
   app.add_option("--ops", ops)->delimiter(',');
+  app.add_option("--min-bytes", min_bytes);
   app.add_option("--max-bytes", max_bytes);
   CLI11_PARSE(app, argc, argv);
   bool is_good = true;
   for (int num_ranks : ranks) {
-    is_good =
-        run_world(num_ranks,
-                  [&](Group& group) { run_rank(group, ops, max_bytes); }) &&
-        is_good;
+    is_good = run_world(num_ranks,
+                        [&](Group& group) {
+                          run_rank(group, ops, min_bytes, max_bytes);
+                        }) &&
+              is_good;
   }
   return is_good ? 0 : 1;
 }

@@ -9,11 +9,11 @@
 
 #include "triax/base/error.h"
 #include "triax/base/log.h"
+#include "triax/check/breaks.h"
 #include "triax/comm/fork_ranks.h"
 #include "triax/comm/launch_link.h"
 #include "triax/comm/local.h"
 #include "triax/config/load.h"
-#include "triax/train/breaks.h"
 #include "triax/train/session.h"
 
 namespace triax {
@@ -45,7 +45,8 @@ RankBody body_of(const Arguments& arguments) {
   return [options](const RunConfig& config,
                    const std::shared_ptr<Board>& board,
                    std::unique_ptr<Group> world) {
-    return run_training(config, board, std::move(world), options);
+    run_training(config, board, std::move(world), options);
+    return 0;
   };
 }
 

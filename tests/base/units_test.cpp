@@ -139,12 +139,12 @@ TEST(Units, FormatsBandwidths) {
 }
 
 TEST(Units, WhatIsFormattedReadsBackWithinItsDigits) {
-  rc::check([] {
+  EXPECT_TRUE(rc::check([] {
     const auto nbytes = *rc::gen::inRange<int64_t>(0, int64_t{1} << 52);
     const auto back = static_cast<double>(parse_bytes(format_bytes(nbytes)));
     RC_ASSERT(std::abs(back - static_cast<double>(nbytes)) <=
               0.051 * static_cast<double>(nbytes));
-  });
+  }));
 }
 
 }  // namespace

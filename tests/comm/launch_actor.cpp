@@ -48,6 +48,7 @@ int Actor::wait_for_peers() {
   record.name = board->name_id("tp");
   record.site = board->site_id(CallSite::current());
   board->begin(rank, record, now_ns());
+  log_info("waits for its peers");
   while (!stop_requested() || mode == "ignore_stop") {
     board->throw_if_failed();
     sleep_ms(2);

@@ -152,14 +152,15 @@ class Launch : public testing::Test {
     }
     return out;
   }
-  /// Front, parent of the ranks and ranks.
-  bool all_run(size_t world_size = 4) const {
-    return waits_until([&] { return pids().size() == world_size + 2; });
-  }
-  /// All ranks are waiting in their operation.
+  /// Until all ranks wait in their operation.
   void settle() const {
-    ASSERT_TRUE(all_run());
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    for (int rank = 0; rank < 4; ++rank) {
+      ASSERT_TRUE(waits_until([&] {
+        return read_file(log(rank)).find("waits for its peers") !=
+               std::string::npos;
+      })) << rank;
+    }
+    ASSERT_EQ(pids().size(), 6u);  // with the front and the ranks' parent
   }
 
   fs::path folder_;

@@ -116,7 +116,7 @@ TEST(BatchReader, RefusesABatchThatDoesNotDivide) {
 // Every rank must divide by the same count, of all replicas, and the count of
 // the microbatches must add up to it.
 TEST(BatchReader, EveryReplicaKnowsTheGlobalCountOfValidTokens) {
-  rc::check("counts", [] {
+  EXPECT_TRUE(rc::check("counts", [] {
     const ScratchFolder folder;
     const auto lengths = *rc::gen::container<std::vector<int64_t>>(
         80, rc::gen::inRange<int64_t>(0, 12));
@@ -146,7 +146,7 @@ TEST(BatchReader, EveryReplicaKnowsTheGlobalCountOfValidTokens) {
     for (int64_t count : counts) {
       RC_ASSERT(count == sum);
     }
-  });
+  }));
 }
 
 Loader::Options make_loader_options() {

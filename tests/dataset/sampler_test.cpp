@@ -144,7 +144,7 @@ TEST(Sampler, LeavesOutWhatDoesNotFillABatchAndSaysSo) {
 // hides the head of the data. transformers#40691: the order falls back to
 // epoch 0.
 TEST(Sampler, AResumedRunSeesWhatTheUnbrokenOneSees) {
-  rc::check("resume", [] {
+  EXPECT_TRUE(rc::check("resume", [] {
     const auto num_samples = *rc::gen::inRange<int64_t>(1, 200);
     const auto batch = *rc::gen::inRange<int64_t>(1, num_samples + 1);
     const auto stop = *rc::gen::inRange<int64_t>(0, 60);
@@ -155,7 +155,7 @@ TEST(Sampler, AResumedRunSeesWhatTheUnbrokenOneSees) {
     RC_ASSERT(resumed == sampler.cursor_at_step(stop));
     RC_ASSERT(consume(make_sampler(num_samples, batch), resumed, 60) ==
               consume(sampler, unbroken, 60));
-  });
+  }));
 }
 
 TEST(Sampler, ABatchSizeChangedOnResumeRepeatsAndSkipsNothing) {
@@ -181,7 +181,7 @@ TEST(Sampler, RefusesABatchLargerThanTheData) {
 }
 
 TEST(MicrobatchOf, EverySplitHoldsTheSameBatch) {
-  rc::check("splits", [] {
+  EXPECT_TRUE(rc::check("splits", [] {
     const auto dp = *rc::gen::inRange(1, 5);
     const auto size = *rc::gen::inRange<int64_t>(1, 4);
     const auto count = *rc::gen::inRange<int64_t>(1, 5);
@@ -195,7 +195,7 @@ TEST(MicrobatchOf, EverySplitHoldsTheSameBatch) {
       }
     }
     RC_ASSERT(seen == batch);  // contiguous parts: the order stays too
-  });
+  }));
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ std::string error_of(const OptimizerConfig& config) {
   return "no error";
 }
 
-TEST(LearningRate, RefusesASchedulesThatCannotBe) {
+TEST(LearningRate, RefusesAScheduleThatCannotBe) {
   OptimizerConfig config = make_config("exponential");
   EXPECT_THAT(error_of(config), HasSubstr("\"exponential\""));
   config = make_config("cosine");

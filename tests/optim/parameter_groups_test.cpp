@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
 #include <string>
 
@@ -71,50 +70,6 @@ std::string error_of(const OptimizerConfig& config) {
   return "no error";
 }
 
-// What matches_glob() must equal, slow and plain.
-bool matches_plainly(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) {
-    return name.empty();
-  }
-  if (pattern[0] == '*') {
-    return matches_plainly(pattern.substr(1), name) ||
-           (!name.empty() && matches_plainly(pattern, name.substr(1)));
-  }
-  return !name.empty() && (pattern[0] == '?' || pattern[0] == name[0]) &&
-         matches_plainly(pattern.substr(1), name.substr(1));
-}
-
-TEST(Glob, MatchesWholeNames) {
-  EXPECT_TRUE(matches_glob("*.bias", "a.b.bias"));
-  EXPECT_FALSE(matches_glob("*.bias", "a.b.biases"));
-  EXPECT_TRUE(matches_glob("a.?.c", "a.b.c"));
-  EXPECT_FALSE(matches_glob("a.?.c", "a..c"));
-  EXPECT_TRUE(matches_glob("*", ""));
-  EXPECT_FALSE(matches_glob("", "a"));
-  EXPECT_TRUE(matches_glob("*.layers.1.*", "model.layers.1.mlp.weight"));
-  EXPECT_FALSE(matches_glob("*.layers.1.*", "model.layers.11.mlp.weight"));
-}
-
-TEST(Glob, EqualsThePlainDefinition) {
-  rc::check("glob", [] {
-    const auto pattern = *rc::gen::resize(
-        12,
-        rc::gen::container<std::string>(rc::gen::element('a', 'b', '*', '?')));
-    const auto name = *rc::gen::resize(
-        16, rc::gen::container<std::string>(rc::gen::element('a', 'b')));
-    RC_ASSERT(matches_glob(pattern, name) == matches_plainly(pattern, name));
-  });
-}
-
-// Recursion would need 2^60 steps here: the test ends only if this does not.
-TEST(Glob, ManyStarsDoNotBlowUp) {
-  std::string pattern;
-  for (int i = 0; i < 60; ++i) {
-    pattern += "*a";
-  }
-  EXPECT_FALSE(matches_glob(pattern + "b", std::string(20000, 'a')));
-}
-
 TEST(ParameterSetting, DecaysAllButNormsAndBiases) {
   const OptimizerConfig config = make_config();
   for (const auto& [role, decay] :
@@ -142,6 +97,13 @@ TEST(ParameterSetting, LaterGroupsWinValueByValue) {
   EXPECT_EQ(parameter_setting(config, qkv()).weight_decay, 0.3);
   EXPECT_NEAR(parameter_setting(config, norm()).lr_scale, 0.1, 1e-15);
   EXPECT_EQ(parameter_setting(config, norm()).weight_decay, 0.02);
+}
+
+TEST(ParameterSetting, WhatAGroupLeavesOutStays) {
+  OptimizerConfig config = make_config();
+  config.group = {{.pattern = "*", .lr = 1e-4, .weight_decay = {}}};
+  EXPECT_EQ(parameter_setting(config, qkv()).weight_decay, 0.1);
+  EXPECT_EQ(parameter_setting(config, norm()).weight_decay, 0.0);
 }
 
 TEST(ParameterSetting, FreezingGoesBeforeGroups) {

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "tests/support/run_ranks.h"
+#include "triax/schedule/gpipe.h"
 #include "triax/schedule/schedule.h"
 
 namespace triax {

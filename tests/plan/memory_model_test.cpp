@@ -60,6 +60,18 @@ TEST(MemoryModel, CountsATinyModelByHand) {
   EXPECT_EQ(stage.total_bytes(), sum);
 }
 
+TEST(MemoryModel, PaddingIsStoredAndNamed) {
+  RunConfig config = tiny_run();
+  config.parallel.tp = 2;
+  config.model.vocab_size = 12;
+  const int64_t even = bytes_of(config, "parameters");
+  config.model.vocab_size = 11;
+  EXPECT_EQ(bytes_of(config, "parameters"), even);
+  // One row of the embedding and one of the head.
+  EXPECT_THAT(memory_table(predict_memory(config)),
+              testing::HasSubstr("at most 16 of padding"));
+}
+
 TEST(MemoryModel, OptimizerStateFollowsItsName) {
   RunConfig config = tiny_run();
   const int64_t parameters = bytes_of(config, "parameters");

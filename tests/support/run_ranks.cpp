@@ -14,6 +14,17 @@ namespace triax {
 
 void run_ranks(int world_size,
                const std::function<void(std::unique_ptr<Group> world)>& body) {
+  run_ranks_on_board(
+      world_size,
+      [&](std::unique_ptr<Group> world, const std::shared_ptr<Board>&) {
+        body(std::move(world));
+      });
+}
+
+void run_ranks_on_board(
+    int world_size,
+    const std::function<void(std::unique_ptr<Group> world,
+                             const std::shared_ptr<Board>& board)>& body) {
   at::set_num_threads(1);
   const std::shared_ptr<LocalWorld> world = make_local_world(world_size);
   std::mutex mutex;
@@ -22,7 +33,7 @@ void run_ranks(int world_size,
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        body(world->join(rank));
+        body(world->join(rank), world->board());
       } catch (const std::exception& error) {
         {
           const std::lock_guard lock(mutex);

@@ -31,7 +31,8 @@ using TensorFunction =
 
 /// The worst error of backward against central differences, over elements
 /// spread evenly over each of the fp64 `inputs` (all of a small one), relative
-/// to the largest gradient element (at least 1). The function's result is weighed with fixed random numbers.
+/// to the largest gradient element (at least 1). The function's result is
+/// weighed with fixed random numbers.
 double gradient_error(const TensorFunction& function,
                       const std::vector<at::Tensor>& inputs);
 

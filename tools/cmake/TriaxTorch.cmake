@@ -46,6 +46,9 @@ target_include_directories(triax_torch_pch PUBLIC ${CMAKE_SOURCE_DIR})
 target_precompile_headers(triax_torch_pch PRIVATE
   ${CMAKE_SOURCE_DIR}/tools/cmake/torch_pch.h)
 target_compile_options(triax_torch_pch PRIVATE -fpch-preprocess)
+# Not through ccache: a precompiled header that it once stored broken (two
+# builds in one folder) makes the compiler crash in every later build.
+set_target_properties(triax_torch_pch PROPERTIES CXX_COMPILER_LAUNCHER "")
 
 function(triax_use_torch target)
   target_link_libraries(${target} PUBLIC triax_torch)

@@ -12,7 +12,7 @@ namespace detail {
 template <class... Parts>
 std::string join(const Parts&... parts) {
   std::ostringstream out;
-  (out << ... << parts);
+  static_cast<void>((out << ... << parts));
   return out.str();
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <numeric>
 
 #include "triax/check/findings.h"
@@ -61,6 +63,16 @@ void check_stage_list(Findings& findings) {
         "list one layer count for each stage, or write \"auto\"");
     return;
   }
+  if (std::any_of(stages.begin(), stages.end(), [](int64_t count) {
+        return count < 1;
+      })) {
+    findings.error("stages-fit",
+                   key,
+                   fmt::format("{}: a stage needs at least one layer",
+                               fmt::join(stages, " + ")),
+                   "give each stage one, or write \"auto\"");
+    return;
+  }
   const int64_t sum = std::accumulate(stages.begin(), stages.end(), int64_t{0});
   if (sum != layers) {
     findings.error("stages-fit",
@@ -119,8 +131,9 @@ void check_world(Findings& findings) {
   }
   const int64_t ranks = *findings.loaded().world_size;
   if (ranks % rest != 0) {
+    const bool is_pp = ranks % parallel.pp != 0 && ranks % parallel.tp == 0;
     findings.error("world-size",
-                   "parallel.tp",
+                   is_pp ? "parallel.pp" : "parallel.tp",
                    fmt::format("{} ranks do not split over tp {} * pp {} = {}",
                                ranks,
                                parallel.tp,

@@ -71,11 +71,14 @@ void check_links(Findings& findings) {
                        key,
                        fmt::format("does nothing: {} is 1", axis),
                        "leave it out");
-    } else if (link.jitter > 0.0 && link.latency_seconds == 0.0) {
-      findings.warning("no-effect",
-                       prefix + "jitter",
-                       "does nothing: it is a share of the latency, which is 0",
-                       "give a latency");
+    } else if (link.jitter > 0.0 && link.latency_seconds == 0.0 &&
+               link.bytes_per_second == 0.0) {
+      findings.warning(
+          "no-effect",
+          prefix + "jitter",
+          "does nothing: it is a share of what an operation costs, "
+          "which is 0",
+          "give a latency or a bandwidth");
     } else if (link == EmulatedLink{}) {
       findings.warning("no-effect",
                        key,

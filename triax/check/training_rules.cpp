@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "triax/check/findings.h"
+#include "triax/config/fields.h"
 
 namespace triax {
 namespace {
@@ -18,6 +19,20 @@ std::string nearest_batches(int64_t batch, int64_t unit) {
   };
   return below > 0 ? described(below) + " or " + described(below + unit)
                    : described(unit);
+}
+
+void check_batch_bound(Findings& findings) {
+  const int64_t batch = findings.config.training.global_batch_size;
+  if (batch > kMaxBatchSize) {
+    findings.error(
+        "out-of-range",
+        "training.microbatch_size",
+        fmt::format("{} sequences a step are more than {}{}",
+                    batch,
+                    kMaxBatchSize,
+                    findings.derivation("training.global_batch_size")),
+        "use a smaller one");
+  }
 }
 
 void check_triangle(Findings& findings) {
@@ -73,9 +88,10 @@ void check_bubble(Findings& findings) {
   findings.warning(
       "few-microbatches",
       "parallel.pp",
-      fmt::format("with {} microbatches in {} stages, {:.0f} % of a step is "
+      fmt::format("with {} microbatch{} in {} stages, {:.0f} % of a step is "
                   "bubble: (pp - 1) / (microbatches + pp - 1)",
                   count,
+                  count == 1 ? "" : "es",
                   pp,
                   share),
       fmt::format("use at least {} microbatches (a smaller microbatch_size or "
@@ -87,7 +103,19 @@ void check_steps(Findings& findings) {
   const OptimizerConfig& optimizer = findings.config.optimizer;
   const int64_t steps = findings.config.training.steps;
   const std::string key = "optimizer.warmup_steps";
-  if (optimizer.warmup_steps >= steps) {
+  const int64_t decay = optimizer.decay_steps > 0
+                            ? optimizer.decay_steps
+                            : std::max<int64_t>(steps / 10, 1);
+  if (optimizer.warmup_steps > steps) {
+    findings.error(
+        "warmup-steps",
+        key,
+        fmt::format("{} steps of warm-up in a run of {}: lr is never "
+                    "reached",
+                    optimizer.warmup_steps,
+                    steps),
+        fmt::format("use fewer than {}", steps));
+  } else if (optimizer.warmup_steps == steps) {
     findings.warning("warmup-steps",
                      key,
                      fmt::format("{} steps of warm-up in a run of {}: lr never "
@@ -96,14 +124,14 @@ void check_steps(Findings& findings) {
                                  steps),
                      fmt::format("use fewer than {}", steps));
   } else if (optimizer.schedule == "wsd" &&
-             optimizer.warmup_steps + optimizer.decay_steps > steps) {
+             optimizer.warmup_steps + decay > steps) {
     findings.error(
         "warmup-steps",
         "optimizer.decay_steps",
         fmt::format("warmup_steps {} + decay_steps {} is above "
                     "steps {}",
                     optimizer.warmup_steps,
-                    optimizer.decay_steps,
+                    decay,
                     steps),
         fmt::format("use at most {}", steps - optimizer.warmup_steps));
   }
@@ -141,6 +169,7 @@ void check_rates(Findings& findings) {
 }  // namespace
 
 void check_batch(Findings& findings) {
+  check_batch_bound(findings);
   check_triangle(findings);
   check_bubble(findings);
 }

@@ -15,7 +15,7 @@ struct LocalOptions {
   /// missing.
   double deadline_seconds = 60.0;
   /// A board of at least world_size ranks; left out: one of its own.
-  std::shared_ptr<Board> board;
+  std::shared_ptr<Board> board = nullptr;
 };
 
 /// The ranks of one host and the memory they share: the default transport.

@@ -15,7 +15,7 @@
 namespace triax {
 
 /// Bytes that one rank stages in one phase of a collective, at most.
-inline constexpr int64_t kChunkBytes = 512 << 10;
+inline constexpr int64_t kChunkBytes = 128 << 10;
 /// A message that is no larger never waits for its receiver.
 inline constexpr int64_t kChannelBytes = 512 << 10;
 

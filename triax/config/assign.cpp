@@ -59,10 +59,10 @@ class Assigner {
 
   Result operator()(std::monostate) {
     const bool is_later = field_.refused_by == "not-built";
-    return Complaint{
-        std::string(field_.refused_by),
-        std::string(field_.help) + (is_later ? ": not built yet" : ""),
-        "leave it out"};
+    return Complaint{std::string(field_.refused_by),
+                     is_later ? fmt::format("not built yet ({})", field_.help)
+                              : std::string(field_.help),
+                     "leave it out"};
   }
 
   Result operator()(MemberOf<bool> member) {

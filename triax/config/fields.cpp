@@ -55,7 +55,7 @@ using Training = TrainingConfig;
 using Optimizer = OptimizerConfig;
 
 // Upper bounds keep every product of sizes within 63 bits.
-constexpr double kMaxWidth = 1 << 20;
+constexpr double kMaxWidth = 1 << 18;
 constexpr double kMaxCount = 1LL << 40;
 constexpr Bounds kWidth = {.min = 1, .max = kMaxWidth};
 constexpr Bounds kCount = {.min = 1, .max = kMaxCount};
@@ -91,7 +91,7 @@ std::vector<Field> model_fields() {
       {.key = "model.intermediate_size",
        .member = model<&Model::intermediate_size>(),
        .help = "width inside the feed-forward block",
-       .bounds = kWidth,
+       .bounds = {.min = 1, .max = 4 * kMaxWidth},
        .derived = "4 * hidden_size"},
       {.key = "model.num_hidden_layers",
        .member = model<&Model::num_hidden_layers>(),
@@ -100,16 +100,16 @@ std::vector<Field> model_fields() {
       {.key = "model.num_attention_heads",
        .member = model<&Model::num_attention_heads>(),
        .help = "query heads",
-       .bounds = kDegree},
+       .bounds = {.min = 1, .max = 4096}},
       {.key = "model.num_key_value_heads",
        .member = model<&Model::num_key_value_heads>(),
        .help = "key and value heads (grouped-query attention)",
-       .bounds = kDegree,
+       .bounds = {.min = 1, .max = 4096},
        .derived = "num_attention_heads"},
       {.key = "model.head_dim",
        .member = model<&Model::head_dim>(),
        .help = "width of one head",
-       .bounds = {.min = 1, .max = 1 << 16},
+       .bounds = kWidth,
        .derived = "hidden_size / num_attention_heads"},
       {.key = "model.vocab_size",
        .member = model<&Model::vocab_size>(),
@@ -196,7 +196,7 @@ std::vector<Field> data_fields() {
       {.key = "data.sequence_length",
        .member = data<&Data::sequence_length>(),
        .help = "tokens of one sequence",
-       .bounds = {.min = 1, .max = 1 << 28}},
+       .bounds = {.min = 1, .max = 1 << 24}},
       {.key = "data.validation",
        .member = validation_member(),
        .help =
@@ -276,7 +276,7 @@ std::vector<Field> training_fields() {
        .member = training<&Training::global_batch_size>(),
        .help = "sequences of one step = microbatch_size * "
                "gradient_accumulation_steps * dp",
-       .bounds = kCount,
+       .bounds = {.min = 1, .max = kMaxBatchSize},
        .derived = "microbatch_size * gradient_accumulation_steps * dp"},
       {.key = "training.microbatch_size",
        .member = training<&Training::microbatch_size>(),
@@ -410,10 +410,11 @@ void add_link(std::vector<Field>& rows, const LinkKeys& keys) {
                   .help = "what this axis is made to carry; 0: no limit",
                   .bounds = kNotNegative,
                   .unit = Unit::kBytesPerSecond});
-  rows.push_back({.key = keys.jitter,
-                  .member = link<Axis, &EmulatedLink::jitter>(),
-                  .help = "share of the latency that varies",
-                  .bounds = {.min = 0, .max = 1}});
+  rows.push_back(
+      {.key = keys.jitter,
+       .member = link<Axis, &EmulatedLink::jitter>(),
+       .help = "share of an operation's cost that is added at random",
+       .bounds = {.min = 0, .max = 1}});
 }
 
 std::vector<Field> memory_and_comm_fields() {

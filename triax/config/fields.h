@@ -55,6 +55,9 @@ struct Bounds {
   bool is_max_excluded = false;
 };
 
+/// The most sequences of one step, set or derived.
+inline constexpr int64_t kMaxBatchSize = int64_t{1} << 32;
+
 /// One key of a run file. Default: the member's value in RunConfig{}.
 struct Field {
   std::string_view key;  // "parallel.tp"; "profile.*": every key below

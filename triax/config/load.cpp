@@ -15,6 +15,8 @@ namespace triax {
 namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
+// After so many problems no nearest key is looked for.
+constexpr size_t kMaxSearches = 100;
 
 // A key with a value, before it is known whether there is such a key.
 struct Assignment {
@@ -69,24 +71,20 @@ std::string elsewhere(std::string_view name) {
   return "";
 }
 
+// The key in the same section first, then in any other.
 std::string nearest_key(std::string_view section, std::string_view name) {
   std::vector<std::string_view> siblings;
-  std::vector<std::string_view> all;
+  std::vector<std::string_view> others;
   for (const Field& field : fields()) {
-    all.push_back(field.key);
-    if (field.section() == section) {
-      siblings.push_back(field.name());
+    if (!field.name().ends_with('*')) {
+      (field.section() == section ? siblings : others).push_back(field.name());
     }
   }
   const std::string sibling = nearest(name, siblings);
   if (!sibling.empty()) {
     return fmt::format("{}.{}", section, sibling);
   }
-  std::vector<std::string_view> names;
-  for (const std::string_view key : all) {
-    names.push_back(key.substr(key.rfind('.') + 1));
-  }
-  const std::string other = nearest(name, names);
+  const std::string other = nearest(name, others);
   for (const Field& field : fields()) {
     if (!other.empty() && field.name() == other) {
       return std::string(field.key);
@@ -147,7 +145,9 @@ void apply(const Assignment& assignment, LoadedConfig& loaded) {
   const Position& position =
       field == nullptr ? assignment.key_position : assignment.value.position;
   const std::optional<Complaint> complaint =
-      field == nullptr ? not_a_field(assignment)
+      field == nullptr ? (loaded.problems.size() < kMaxSearches
+                              ? not_a_field(assignment)
+                              : Complaint{"unknown-key", "no such key", ""})
                        : assign(*field, assignment.value, loaded.config);
   if (!complaint) {
     loaded.positions[assignment.key] = position;

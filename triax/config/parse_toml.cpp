@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+
+#include "triax/config/toml_text.h"
+
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
@@ -11,26 +15,54 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
-// Measures how deep brackets and dotted keys nest, without recursion: strings
-// and comments are skipped as TOML defines them.
-class DepthScan {
- public:
-  explicit DepthScan(std::string_view text) : text_(text) {}
+bool begins_key(char byte) {
+  return std::isalnum(static_cast<unsigned char>(byte)) || byte == '-' ||
+         byte == '_' || byte == '"' || byte == '\'';
+}
 
-  /// The offset at which the text nests too deep.
-  std::optional<size_t> too_deep() {
+// Finds what toml++ does not survive, without recursion: brackets and dotted
+// keys that nest too deep, and a table header without a name, on which it
+// aborts. Strings and comments are skipped as TOML defines them.
+class Prescan {
+ public:
+  struct Finding {
+    size_t offset;
+    std::string message;
+  };
+
+  explicit Prescan(std::string_view text) : text_(text) {}
+
+  std::optional<Finding> find() {
     while (at_ < text_.size()) {
+      if (is_nameless_header()) {
+        return Finding{at_,
+                       "a table's name must begin with a letter, a digit, "
+                       "'-', '_' or a quote"};
+      }
       step();
       if (depth_ > kMaxDepth || num_dots_ > kMaxDepth) {
-        return at_;
+        return Finding{
+            at_, fmt::format("nested more than {} levels deep", kMaxDepth)};
       }
     }
     return std::nullopt;
   }
 
  private:
+  bool is_nameless_header() const {
+    if (depth_ != 0 || text_[at_] != '[' || !is_line_start_) {
+      return false;
+    }
+    size_t next = at_ + 1 + (text_.substr(at_, 2) == "[[");
+    next = text_.find_first_not_of(" \t", next);
+    return next != std::string_view::npos && text_[next] != ']' &&
+           !begins_key(text_[next]);
+  }
+
   void step() {
     const char byte = text_[at_];
+    const bool is_blank = byte == ' ' || byte == '\t' || byte == '\r';
+    is_line_start_ = byte == '\n' || (is_line_start_ && is_blank);
     if (byte == '"' || byte == '\'') {
       skip_string(byte);
       return;
@@ -68,6 +100,7 @@ class DepthScan {
   size_t at_ = 0;
   int depth_ = 0;
   int num_dots_ = 0;
+  bool is_line_start_ = true;
 };
 
 Position position_of(const toml::source_position& position,
@@ -149,11 +182,10 @@ Problem syntax_problem(const Position& position, std::string message) {
 }  // namespace
 
 ParsedToml parse_toml(std::string_view text, const std::string& file) {
-  if (const auto offset = DepthScan(text).too_deep()) {
+  if (const auto finding = Prescan(text).find()) {
     return {{},
-            syntax_problem(
-                position_at(text, *offset, file),
-                fmt::format("nested more than {} levels deep", kMaxDepth))};
+            syntax_problem(position_at(text, finding->offset, file),
+                           finding->message)};
   }
   try {
     return {convert_table(toml::parse(text, file), file), std::nullopt};
@@ -175,6 +207,10 @@ std::optional<ConfigValue> parse_override(const std::string& text) {
   }
   if (text.empty() ||
       std::string_view("[{\"'").find(text[0]) != std::string_view::npos) {
+    return std::nullopt;
+  }
+  // As a quoted text it must be TOML: UTF-8, that is.
+  if (parse_toml("value = " + toml_text(text), position.file).problem) {
     return std::nullopt;
   }
   return ConfigValue{text, position};

@@ -63,8 +63,8 @@ std::string read_stages(const ConfigValue& value, RunConfig& config) {
   std::vector<int64_t> stages;
   for (const ConfigValue& item : *list) {
     const auto* layers = std::get_if<int64_t>(&item.data);
-    if (layers == nullptr || *layers < 0 || *layers > 10000) {
-      return "a stage has a whole number of layers, from 0 to 10000";
+    if (layers == nullptr || *layers < 1 || *layers > 10000) {
+      return "a stage has a whole number of layers, from 1 to 10000";
     }
     stages.push_back(*layers);
   }

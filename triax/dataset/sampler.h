@@ -14,9 +14,10 @@ namespace triax {
 ///
 /// Eight Feistel rounds over the next even power of two (at least 2^8), walked
 /// along its cycle until the number is below `size` (from 64 elements on, less
-/// than four walks on average). Chosen over a Fisher–Yates shuffle
-/// because every rank would hold it (8 bytes a sample) and make it again at
-/// each epoch and resume: here any element costs some 50 ns and no memory.
+/// than four walks on average). Chosen over a Fisher–Yates shuffle because
+/// every rank would hold that (8 bytes a sample) and make it again at each
+/// epoch and resume: here any element costs less than a microsecond and no
+/// memory.
 /// Part of the meaning of a checkpoint's cursor: never change the numbers.
 class Permutation {
  public:

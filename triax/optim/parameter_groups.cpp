@@ -5,6 +5,7 @@
 #include <string>
 
 #include "triax/base/error.h"
+#include "triax/config/name_pattern.h"
 
 namespace triax {
 namespace {
@@ -19,7 +20,7 @@ ParameterSetting setting_of(const OptimizerConfig& config,
   ParameterSetting setting;
   setting.weight_decay = is_decayed(role) ? config.weight_decay : 0.0;
   for (const OptimizerGroup& group : config.group) {
-    if (!matches_glob(group.pattern, logical_name)) {
+    if (!matches_pattern(group.pattern, logical_name)) {
       continue;
     }
     if (group.lr) {
@@ -28,7 +29,7 @@ ParameterSetting setting_of(const OptimizerConfig& config,
     setting.weight_decay = group.weight_decay.value_or(setting.weight_decay);
   }
   for (const std::string& pattern : config.freeze) {
-    if (matches_glob(pattern, logical_name)) {
+    if (matches_pattern(pattern, logical_name)) {
       return {.lr_scale = 1.0, .weight_decay = 0.0, .is_frozen = true};
     }
   }
@@ -58,12 +59,12 @@ Error split_error(const OptimizerConfig& config,
                   const std::string& other) {
   const std::vector<NamedPattern> patterns = all_patterns(config);
   const auto splits = [&](const NamedPattern& named) {
-    return matches_glob(named.pattern, first) !=
-           matches_glob(named.pattern, other);
+    return matches_pattern(named.pattern, first) !=
+           matches_pattern(named.pattern, other);
   };
   const auto found = std::find_if(patterns.begin(), patterns.end(), splits);
   TRIAX_CHECK(found != patterns.end(), layout.name);
-  const bool has_first = matches_glob(found->pattern, first);
+  const bool has_first = matches_pattern(found->pattern, first);
   return Error(found->field,
                " pattern \"",
                found->pattern,
@@ -102,40 +103,13 @@ bool matches_any(const std::string& pattern,
         return std::any_of(layout.pieces.begin(),
                            layout.pieces.end(),
                            [&](const Piece& piece) {
-                             return matches_glob(pattern, piece.logical_name);
+                             return matches_pattern(pattern,
+                                                    piece.logical_name);
                            });
       });
 }
 
 }  // namespace
-
-bool matches_glob(std::string_view pattern, std::string_view name) {
-  size_t p = 0;
-  size_t n = 0;
-  // Where the last star stands, and the end of what it takes so far. An
-  // earlier star need never take more: no other backtracking.
-  size_t star = std::string_view::npos;
-  size_t taken = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      taken = n;
-    } else if (p < pattern.size() &&
-               (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++taken;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') {
-    ++p;
-  }
-  return p == pattern.size();
-}
 
 ParameterSetting parameter_setting(const OptimizerConfig& config,
                                    const ParameterLayout& layout) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "triax/base/piece.h"
@@ -17,10 +16,6 @@ struct ParameterSetting {
 
   bool operator==(const ParameterSetting&) const = default;
 };
-
-/// Whether `name` as a whole matches `pattern`: `*` is any run of characters,
-/// dots too, `?` any one character. Takes at most pattern × name comparisons.
-bool matches_glob(std::string_view pattern, std::string_view name);
 
 /// The setting of one stored parameter.
 ///

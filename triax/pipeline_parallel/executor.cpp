@@ -61,15 +61,12 @@ void Executor::run() {
 void Executor::receive_activation(int microbatch) {
   Live& live = live_[microbatch];
   live.input = calls_.make_activation(microbatch);
-  live.receive = pp_.recv_async(as_buffer(live.input), pp_.rank() - 1);
+  pp_.recv(as_buffer(live.input), pp_.rank() - 1);
+  live.input.requires_grad_(keeps_graph_);
 }
 
 void Executor::forward(int microbatch) {
   Live& live = live_[microbatch];
-  if (live.input.defined()) {
-    live.receive.wait();
-    live.input.requires_grad_(keeps_graph_);
-  }
   const auto span = record(EventKind::kForward, microbatch);
   live.output = calls_.forward(microbatch, live.input);
   const bool is_last_stage = pp_.rank() == pp_.size() - 1;
@@ -89,14 +86,11 @@ void Executor::send_activation(int microbatch) {
 void Executor::receive_gradient(int microbatch) {
   Live& live = live_.at(microbatch);
   live.gradient = at::empty_like(live.output, at::MemoryFormat::Contiguous);
-  live.receive = pp_.recv_async(as_buffer(live.gradient), pp_.rank() + 1);
+  pp_.recv(as_buffer(live.gradient), pp_.rank() + 1);
 }
 
 void Executor::backward(int microbatch) {
   Live& live = live_.at(microbatch);
-  if (live.gradient.defined()) {
-    live.receive.wait();
-  }
   const auto span = record(EventKind::kBackward, microbatch);
   if (calls_.before_backward) {
     calls_.before_backward(microbatch, microbatch == last_backward_);
@@ -105,7 +99,10 @@ void Executor::backward(int microbatch) {
   if (live.gradient.defined()) {
     gradients.push_back(live.gradient);
   }
-  torch::autograd::backward({live.output}, gradients);
+  // Nothing of it is trained when this stage and all before it are frozen.
+  if (live.output.requires_grad()) {
+    torch::autograd::backward({live.output}, gradients);
+  }
   live.output = at::Tensor();
   live.gradient = at::Tensor();
   if (!live.input.defined()) {

@@ -29,7 +29,8 @@ struct StageCalls {
 
 /// Carries out one rank's list of actions (from schedule/). Sends are started
 /// and waited for at the end, so that a stage goes on computing; what is sent
-/// stays alive until then. Every rank of `pp` must run the lists of one
+/// stays alive until then. A receive stands where its message is needed, and
+/// waits. Every rank of `pp` must run the lists of one
 /// schedule. Activations and their gradients have the same shape.
 class Executor {
  public:
@@ -57,7 +58,6 @@ class Executor {
     at::Tensor input;     // received, a leaf that requires grad
     at::Tensor output;    // or the loss
     at::Tensor gradient;  // received for the output
-    Work receive;
   };
 
   const std::vector<Action> actions_;

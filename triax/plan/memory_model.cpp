@@ -56,7 +56,7 @@ class StageCount {
         tp_(config.parallel.tp),
         size_(element_bytes(config.training.precision)),
         tokens_(config.training.microbatch_size * config.data.sequence_length),
-        layouts_(parameter_layouts(model_, part, tp_, 0)),
+        layouts_(parameter_layouts(model_, part, tp_, tp_ - 1)),
         num_live_(peak_live_microbatches(make_schedule(
             config.parallel.schedule,
             config.parallel.pp,
@@ -80,7 +80,7 @@ class StageCount {
     const int64_t states = optimizer_states(config_.optimizer);
     lines.push_back({"parameters",
                      nbytes,
-                     fmt::format("{} B x elements, {} of padding",
+                     fmt::format("{} B x elements, at most {} of padding",
                                  size_.weight,
                                  format_count(stored.num_padding))});
     lines.push_back(
@@ -148,12 +148,11 @@ class StageCount {
   }
 
   MemoryLine logits() const {
-    if (!part_.has_head) {
-      return {"logits", 0, "no head"};
-    }
+    const int64_t each = logits_bytes() + tokens_ * size_.weight;
     return {"logits",
-            num_live_ * logits_bytes() + num_live_ * tokens_ * size_.weight,
-            fmt::format("live microbatches x s b V/tp x {} B", size_.product)};
+            part_.has_head ? num_live_ * each : 0,
+            fmt::format("last stage: live microbatches x s b V/tp x {} B",
+                        size_.product)};
   }
 
   int64_t logits_bytes() const {

@@ -158,7 +158,6 @@ void PipelineClock::post(Channel& channel, int rank, const Action& action) {
                       .posted_seconds = posted,
                       .arrival_seconds = std::max(posted, link_is_free) +
                                          costs_.transfer_seconds});
-  is_moving_ = true;
 }
 
 std::optional<double> PipelineClock::receive(int rank, const Action& action) {

@@ -15,6 +15,9 @@
 namespace triax {
 namespace {
 
+constexpr int64_t kMatmulSize = 512;
+constexpr int kMatmulCount = 4;
+
 /// The number behind "VmHWM:" and the like, in bytes; 0 where there is none.
 int64_t status_bytes(const std::string& key) {
   std::ifstream status("/proc/self/status");
@@ -52,20 +55,22 @@ int num_cores() {
   return std::max(1, CPU_COUNT(&cores));
 }
 
-double measure_matmul_flops(at::ScalarType type) {
-  constexpr int64_t kSize = 512;
-  constexpr int kRuns = 8;
+MatmulTimer::MatmulTimer(at::ScalarType type)
+    : factor_(at::ones({kMatmulSize, kMatmulSize}, type)) {}
+
+double MatmulTimer::seconds() const {
   const at::NoGradGuard no_grad;
-  const at::Tensor a = at::ones({kSize, kSize}, type);
-  double best = 0;
-  for (int run = 0; run < kRuns; ++run) {
-    const auto start = std::chrono::steady_clock::now();
-    const at::Tensor product = at::mm(a, a);
-    const std::chrono::duration<double> seconds =
-        std::chrono::steady_clock::now() - start;
-    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds.count());
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kMatmulCount; ++i) {
+    at::mm(factor_, factor_);
   }
-  return best;
+  const std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - start;
+  return seconds.count();
+}
+
+double MatmulTimer::flops() const {
+  return 2.0 * kMatmulCount * kMatmulSize * kMatmulSize * kMatmulSize;
 }
 
 }  // namespace triax

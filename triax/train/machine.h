@@ -14,9 +14,17 @@ int64_t machine_memory_bytes();
 /// Cores that this process may run on.
 int num_cores();
 
-/// FLOP/s of this process's threads, from matrix products of 512 × 512 in
-/// `type`: the best of several short runs, some 50 ms in all. Ranks that share
-/// cores should measure at the same time.
-double measure_matmul_flops(at::ScalarType type);
+/// Times a few matrix products of 512 × 512.
+class MatmulTimer {
+ public:
+  explicit MatmulTimer(at::ScalarType type);
+  /// Runs them once on this process's threads.
+  double seconds() const;
+  /// What one run computes.
+  double flops() const;
+
+ private:
+  at::Tensor factor_;
+};
 
 }  // namespace triax

@@ -113,7 +113,6 @@ void break_loss(const DeviceMesh& mesh, LossOptions& loss, Break broken) {
   const bool is_last = mesh.coord().tp == mesh.dims().tp - 1;
   if (broken == Break::kShiftVocabulary && is_last) {
     loss.first_vocab += 1;
-    loss.num_valid -= 1;
   }
   if (broken == Break::kCountPadding) {
     loss.vocab_size = loss.num_columns * mesh.dims().tp;

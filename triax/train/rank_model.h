@@ -4,12 +4,12 @@
 #include <memory>
 #include <vector>
 
+#include "triax/check/breaks.h"
 #include "triax/config/model_part.h"
 #include "triax/config/run_config.h"
 #include "triax/mesh/device_mesh.h"
 #include "triax/model/loss.h"
 #include "triax/model/transformer.h"
-#include "triax/train/breaks.h"
 
 namespace triax {
 

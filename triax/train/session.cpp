@@ -49,6 +49,31 @@ std::string coord_text(const Coord& coord) {
   return fmt::format("dp {}, pp {}, tp {}", coord.dp, coord.pp, coord.tp);
 }
 
+/// Makes the groups' links as slow as the config wants them.
+void emulate_links(const CommConfig& config, DeviceMesh& mesh, uint64_t seed) {
+  for (Axis axis : {Axis::kTp, Axis::kPp, Axis::kDp}) {
+    const auto link = config.emulate.find(std::string(axis_name(axis)));
+    if (link != config.emulate.end()) {
+      mesh.group(axis).emulate(
+          {.latency_seconds = link->second.latency_seconds,
+           .bytes_per_second = link->second.bytes_per_second,
+           .jitter = link->second.jitter,
+           .seed = seed});
+    }
+  }
+}
+
+/// Bytes that are no printable ASCII as \xNN: a byte model may write any.
+std::string as_ascii(const std::string& text) {
+  std::string shown;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool is_shown = byte >= 0x20 && byte < 0x7f;
+    shown += is_shown ? std::string(1, letter) : fmt::format("\\x{:02x}", byte);
+  }
+  return shown;
+}
+
 /// One run, from the first line to the sample.
 class Session {
  public:
@@ -63,45 +88,56 @@ class Session {
         recorder_(board, mesh_.rank()),
         display_(options.is_quiet || mesh_.rank() != 0) {
     board_->set_coord(mesh_.rank(), coord_text(mesh_.coord()));
+    emulate_links(
+        config_.comm, mesh_, static_cast<uint64_t>(config_.training.seed));
   }
 
-  int run() {
+  void run() {
     const Clock::time_point start = Clock::now();
     Trainer trainer(config_, mesh_, recorder_);
     facts_ = gather_facts();
     say_facts(trainer);
-    const int code = train(trainer);
-    if (code == 0) {
+    train(trainer);
+    if (!is_stopped_) {
       say_sample(trainer.rank_model());
     }
     display_.say(fmt::format("{} steps in {}; {}/metrics.jsonl",
                              trainer.steps_done(),
                              format_duration(seconds_since(start)),
                              options_.run_dir));
-    return code;
   }
 
  private:
   RunFacts gather_facts() {
-    mesh_.world().barrier();
-    const double peak =
-        measure_matmul_flops(matmul_type(config_.training.precision));
     RunFacts facts;
     facts.num_steps = config_.training.steps;
     facts.world_size = mesh_.dims().world_size();
     facts.flops_per_token = flops_per_token(
         config_.model, config_.data.sequence_length, FlopsKind::kCausal);
     facts.flops_name = flops_formula(FlopsKind::kCausal);
-    facts.peak_flops = sum_over(mesh_.world(), peak);
+    facts.peak_flops = measure_peak();
     facts.memory_bytes = machine_memory_bytes();
     return facts;
+  }
+
+  /// FLOP/s of all ranks together while all multiply: ranks may share cores.
+  double measure_peak() {
+    constexpr int kRounds = 4;
+    const MatmulTimer timer(matmul_type(config_.training.precision));
+    double best = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      mesh_.world().barrier();
+      const double slowest = max_over(mesh_.world(), timer.seconds());
+      best = std::max(best, mesh_.world().size() * timer.flops() / slowest);
+    }
+    return best;
   }
 
   void say_facts(const Trainer& trainer) {
     const ParallelDims& dims = mesh_.dims();
     display_.say(
-        fmt::format("mesh dp {} × pp {} × tp {} = {} ranks ({}), {} "
-                    "threads each",
+        fmt::format("mesh dp {} × pp {} × tp {} = {} ranks ({}), threads "
+                    "of a rank: {}",
                     dims.dp,
                     dims.pp,
                     dims.tp,
@@ -109,7 +145,8 @@ class Session {
                     dims.name(),
                     at::get_num_threads()));
     display_.say(fmt::format(
-        "model {} parameters; {} tokens a step in {} microbatches of {}",
+        "model {} parameters; {} tokens a step, num_microbatches {}, "
+        "microbatch_size {}",
         format_count(num_parameters(config_.model)),
         format_count(config_.training.global_batch_size *
                      config_.data.sequence_length),
@@ -136,7 +173,7 @@ class Session {
         format_bytes(trainer.optimizer_bytes())));
   }
 
-  int train(Trainer& trainer) {
+  void train(Trainer& trainer) {
     std::optional<MetricsFile> metrics;
     if (mesh_.rank() == 0) {
       metrics.emplace(options_.run_dir + "/metrics.jsonl", facts_);
@@ -153,10 +190,10 @@ class Session {
         display_.say(
             fmt::format("stopped on request after step {}; no state was saved",
                         trainer.steps_done()));
-        return 130;
+        is_stopped_ = true;
+        return;
       }
     }
-    return 0;
   }
 
   StepRecord one_step(Trainer& trainer, TimeAccount& account) {
@@ -226,7 +263,7 @@ class Session {
     for (int64_t token : tokens) {
       text += static_cast<char>(token);
     }
-    display_.say("sample: " + escape_controls(text));
+    display_.say("sample: " + as_ascii(text));
     if (mesh_.rank() == 0) {
       std::ofstream(options_.run_dir + "/sample.txt") << text << "\n";
     }
@@ -239,16 +276,17 @@ class Session {
   Recorder recorder_;
   ProgressDisplay display_;
   RunFacts facts_;
+  bool is_stopped_ = false;
 };
 
 }  // namespace
 
-int run_training(const RunConfig& config,
-                 const std::shared_ptr<Board>& board,
-                 std::unique_ptr<Group> world,
-                 const SessionOptions& options) {
+void run_training(const RunConfig& config,
+                  const std::shared_ptr<Board>& board,
+                  std::unique_ptr<Group> world,
+                  const SessionOptions& options) {
   share_cores(world->size());
-  return Session(config, board, std::move(world), options).run();
+  Session(config, board, std::move(world), options).run();
 }
 
 int run_verify(const RunConfig& config,

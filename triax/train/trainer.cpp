@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "triax/base/error.h"
 #include "triax/data_parallel/grad_norm.h"
@@ -30,10 +32,30 @@ at::Tensor as_tensor(const std::vector<int64_t>& values, int64_t num_rows) {
       at::kLong);
 }
 
+std::vector<ParameterLayout> whole_model_layouts(const RunConfig& config) {
+  const ModelPart whole{
+      .first_layer = 0,
+      .num_layers = static_cast<int>(config.model.num_hidden_layers)};
+  return parameter_layouts(config.model, whole, config.parallel.tp, 0);
+}
+
 Loader::Options loader_options(const RunConfig& config, int dp_rank) {
   return {.batch = make_batch_options(config, dp_rank),
           .seed = static_cast<uint64_t>(config.training.seed),
           .prefetch_steps = 2};
+}
+
+/// By the names of the stored parameters. As rank 0 of tp stores them: it owns
+/// rows of everything, where others may hold padding alone, and all of them
+/// must freeze alike.
+std::map<std::string, ParameterSetting> settings_by_name(
+    const RunConfig& config, const ModelPart& part) {
+  std::map<std::string, ParameterSetting> settings;
+  for (const ParameterLayout& layout :
+       parameter_layouts(config.model, part, config.parallel.tp, 0)) {
+    settings[layout.name] = parameter_setting(config.optimizer, layout);
+  }
+  return settings;
 }
 
 }  // namespace
@@ -67,13 +89,14 @@ std::vector<Action> Trainer::my_actions(bool is_forward_only) const {
 }
 
 void Trainer::make_gradients() {
+  check_parameter_groups(config_.optimizer, whole_model_layouts(config_));
   std::vector<at::Tensor> parameters;
   std::vector<OptimizedTensor> optimized;
   // Backward finishes the last layers first: lay them out in that order.
+  const auto settings = settings_by_name(config_, rank_model_.part);
   const auto& slots = rank_model_.slots;
   for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot) {
-    const ParameterSetting setting =
-        parameter_setting(config_.optimizer, (*slot)->layout);
+    const ParameterSetting& setting = settings.at((*slot)->layout.name);
     (*slot)->tensor.requires_grad_(!setting.is_frozen);
     if (!setting.is_frozen) {
       trained_.push_back(*slot);
@@ -225,10 +248,11 @@ double Trainer::loss_scale() const {
   double count =
       static_cast<double>(std::max<int64_t>(data_.num_valid_tokens, 1));
   if (broken_ == Break::kLocalTokenCount) {
-    count = 1;
+    int64_t mine = 0;
     for (const MicrobatchData& data : data_.microbatches) {
-      count += static_cast<double>(data.num_valid_tokens);
+      mine += data.num_valid_tokens;
     }
+    count = static_cast<double>(std::max<int64_t>(mine, 1));
   }
   return 1.0 / count;
 }
@@ -314,9 +338,7 @@ void Trainer::add_noise(double replica_squares, double norm) {
 void Trainer::update(double lr, double norm) {
   const auto span = recorder_.span(EventKind::kOptimizer);
   if (!std::isfinite(norm)) {
-    throw Error("step ",
-                steps_done_ + 1,
-                ": the gradient norm is ",
+    throw Error("the gradient norm is ",
                 norm,
                 "; weights and optimizer state are as before this step. "
                 "Lower optimizer.lr or set training.gradient_clipping");

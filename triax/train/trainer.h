@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "triax/check/breaks.h"
 #include "triax/comm/recorder.h"
 #include "triax/config/run_config.h"
 #include "triax/data_parallel/bucket.h"
@@ -20,7 +21,6 @@
 #include "triax/optim/optimizer.h"
 #include "triax/pipeline_parallel/executor.h"
 #include "triax/tensor_parallel/partial_gradients.h"
-#include "triax/train/breaks.h"
 #include "triax/train/rank_model.h"
 
 namespace triax {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "triax/check/breaks.h"
 #include "triax/comm/board.h"
 #include "triax/config/run_config.h"
 #include "triax/mesh/device_mesh.h"
-#include "triax/train/breaks.h"
 
 namespace triax {
 
@@ -30,7 +30,7 @@ struct Distance {
 /// The first tensor, in the model's order, that lies too far.
 struct FirstDifference {
   std::string name;  // "gradient of model.layers.0.self_attn.q_proj.weight"
-  std::vector<int64_t> index;  // of the element that differs most
+  std::vector<int64_t> index = {};  // of the element that differs most
   double layout_value = 0;
   double one_rank_value = 0;
   double distance = 0;
@@ -58,17 +58,18 @@ struct VerifyReport {
   bool is_equal() const;
 };
 
-/// Trains the layout of `config` for some steps, then the same on one rank and
-/// on one rank with another microbatch size, and compares the losses, the
-/// gradients of the first step, the norms and the weights afterwards:
+/// Trains the layout of `config` for some steps, then the same on one rank, and
+/// compares the losses, the gradients of the first step, the norms and the
+/// weights afterwards:
 ///   gradient a, b: |a-b| / max(|b|, 1e-3 rms(all gradients) sqrt(numel))
 ///   weight, by its update from the start a0, b0:
 ///     |(a-a0)-(b-b0)| / max(|b-b0|, 1e-2 lr sqrt(numel)),
 ///     elements without a gradient left out.
-/// The bound is 1e-9 in fp64; else 4 times the distance between the two runs
-/// on one rank, but no less than a few roundings. Warm-up is left out, since
-/// its first update changes nothing. Every rank of the mesh must call; the
-/// report is whole on world rank 0 and empty elsewhere.
+/// The bound is 1e-9 in fp64; else 4 times the distance between that run and
+/// one on one rank that rounds otherwise, but no less than a few roundings:
+/// with another microbatch size, and for bf16_autocast also one in fp32.
+/// Warm-up is left out, since its first update changes nothing. Every rank of
+/// the mesh must call; the report is whole on world rank 0 and empty elsewhere.
 VerifyReport verify(const RunConfig& config,
                     DeviceMesh& mesh,
                     const std::shared_ptr<Board>& board,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "triax/train/breaks.h"
+#include "triax/check/breaks.h"
 
 #include "triax/base/error.h"
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "triax/config/load.h"
+
+namespace triax {
+
+/// What train and verify have in common on the command line.
+struct RunArguments {
+  std::string file;
+  std::vector<std::string> overrides;
+  std::optional<int> num_ranks;
+  bool is_quiet = false;
+  bool is_verbose = false;
+};
+
+/// A config that was checked, and the exit code where it must not run.
+struct CheckedConfig {
+  LoadedConfig loaded;
+  std::optional<int> exit_code;  // 1: errors; 2: unreadable
+};
+
+/// Loads, resolves, checks, and writes every problem to stderr (with is_quiet
+/// only errors; with is_verbose also what was derived). `ignores_run_dir`: the
+/// run writes elsewhere.
+CheckedConfig load_checked(const RunArguments& arguments,
+                           bool ignores_run_dir = false);
+
+/// 2 for what could not be read, 1 for errors, else 0.
+int exit_code_of(const std::vector<Problem>& problems);
+
+/// Processor cores this process may use.
+int count_cores();
+
+}  // namespace triax

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <exception>
+
+#include "cli/verbs.h"
+#include "cli/version.h"
+#include "triax/base/error.h"
+#include "triax/base/log.h"
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app("Trains language models split over many processes.", "triax");
+  triax::Verb verb;
+  app.set_version_flag("--version", triax::version_text);
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 ok, equal, no findings; 1 failed, different, findings;\n"
+      "2 wrong use or unreadable input; 130 interrupted.");
+  triax::add_train_verb(app, verb);
+  triax::add_verify_verb(app, verb);
+  triax::add_check_verb(app, verb);
+  triax::add_docs_verb(app, verb);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return verb();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const triax::Error& error) {
+    triax::log_error(error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    triax::log_error(error.what());
+    return 1;
+  }
+}

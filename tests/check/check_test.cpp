@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/check/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "triax/base/file.h"
+#include "triax/check/findings.h"
+#include "triax/config/fields.h"
+#include "triax/config/rules.h"
+#include "triax/schedule/schedule.h"
+
+namespace triax {
+namespace {
+
+using testing::HasSubstr;
+
+// Overrides of the default config, and the one line that check answers with.
+struct Case {
+  std::vector<std::string> keys;
+  std::optional<int> ranks;
+  const char* rule;      // "" for none
+  const char* severity;  // "error"
+  std::vector<std::string> words;
+  int num_cores = 0;
+};
+
+void PrintTo(const Case& input, std::ostream* out) {
+  for (const std::string& key : input.keys) {
+    *out << key << ' ';
+  }
+}
+
+LoadedConfig load(const Case& input) {
+  LoadedConfig loaded = parse_config("", "a.toml", input.keys);
+  resolve(loaded, input.ranks);
+  return loaded;
+}
+
+class Rules : public testing::TestWithParam<Case> {};
+
+TEST_P(Rules, AnswerWithNumbersAndAWayOut) {
+  const std::vector<Problem> problems =
+      check_run(load(GetParam()),
+                {.num_cores = GetParam().num_cores, .looks_at_files = false});
+  std::string all;
+  for (const Problem& problem : problems) {
+    all += to_text(problem) + "\n";
+  }
+  if (*GetParam().rule == '\0') {
+    EXPECT_EQ(all, "");
+    return;
+  }
+  ASSERT_EQ(problems.size(), 1u) << all;
+  EXPECT_EQ(problems[0].rule, GetParam().rule);
+  EXPECT_EQ(severity_name(problems[0].severity), GetParam().severity);
+  for (const std::string& words : GetParam().words) {
+    EXPECT_THAT(all, HasSubstr(words));
+  }
+}
+
+std::vector<Case> batch_cases() {
+  return {
+      {{"training.global_batch_size=8",
+        "training.microbatch_size=2",
+        "training.gradient_accumulation_steps=1"},
+       {},
+       "batch-triangle",
+       "error",
+       {"microbatch_size 2 * gradient_accumulation_steps 1 * dp 1 = 2, not 8",
+        "dp was derived from",
+        "gradient_accumulation_steps = 4"}},
+      {{"training.global_batch_size=256",
+        "training.microbatch_size=2",
+        "training.gradient_accumulation_steps=18",
+        "parallel.dp=7"},
+       {},
+       "batch-triangle",
+       "error",
+       {"2 * gradient_accumulation_steps 18 * dp 7 = 252, not 256",
+        "use 252 (18 microbatches) or 266 (19 microbatches)"}},
+      {{"training.global_batch_size=100",
+        "training.microbatch_size=8",
+        "parallel.dp=4"},
+       {},
+       "batch-triangle",
+       "error",
+       {"100 is not a multiple of microbatch_size 8 * dp 4 = 32",
+        "use 96 (3 microbatches) or 128 (4 microbatches)"}},
+      {{"training.global_batch_size=3", "training.microbatch_size=8"},
+       8,
+       "batch-triangle",
+       "error",
+       {"dp was derived from 8 ranks / (tp 1 * pp 1)",
+        "use 64 (1 microbatch)"}},
+      {{"training.global_batch_size=96",
+        "training.microbatch_size=8",
+        "training.gradient_accumulation_steps=3",
+        "parallel.dp=4"},
+       {},
+       "",
+       "",
+       {}},
+      {{"parallel.dp=65536",
+        "training.microbatch_size=262144",
+        "training.gradient_accumulation_steps=2"},
+       {},
+       "out-of-range",
+       "error",
+       {"sequences a step"}},
+      {{"parallel.pp=4", "training.global_batch_size=2"},
+       {},
+       "few-microbatches",
+       "warning",
+       {"2 microbatches in 4 stages, 60 %"}},
+      {{"parallel.pp=2"},
+       {},
+       "few-microbatches",
+       "warning",
+       {"1 microbatch in 2 stages, 50 %"}},
+      {{"parallel.pp=4", "training.global_batch_size=4"}, {}, "", "", {}},
+  };
+}
+
+std::vector<Case> layout_cases() {
+  return {
+      {{"parallel.tp=3", "model.num_attention_heads=12", "model.head_dim=8"},
+       8,
+       "world-size",
+       "error",
+       {"8 ranks do not split over tp 3", "use tp = 1, 2, 4 or 8"}},
+      {{"parallel.pp=3", "training.gradient_accumulation_steps=3"},
+       8,
+       "world-size",
+       "error",
+       {"parallel.pp: 8 ranks", "use pp = 1, 2, 4 or 8"}},
+      {{"parallel.tp=2", "parallel.dp=2"},
+       8,
+       "world-size",
+       "error",
+       {"tp 2 * pp 1 * dp 2 = 4 ranks, and 8 are there", "use dp = 4"}},
+      {{"parallel.dp=65536", "parallel.tp=2"},
+       {},
+       "world-size",
+       "error",
+       {"more than 65536 ranks"}},
+      {{"parallel.tp=2",
+        "parallel.pp=2",
+        "training.gradient_accumulation_steps=2"},
+       8,
+       "",
+       "",
+       {}},
+      {{"model.num_attention_heads=12",
+        "model.hidden_size=96",
+        "parallel.tp=8"},
+       {},
+       "heads-divide",
+       "error",
+       {"12 attention heads do not split over tp 8",
+        "use tp = 1, 2, 3, 4, 6 or 12"}},
+      {{"model.num_attention_heads=25",
+        "model.hidden_size=100",
+        "parallel.tp=2"},
+       {},
+       "heads-divide",
+       "error",
+       {"use tp = 1, 5 or 25"}},
+      {{"model.num_attention_heads=12",
+        "model.hidden_size=96",
+        "model.num_key_value_heads=4",
+        "parallel.tp=6"},
+       {},
+       "kv-heads-divide",
+       "error",
+       {"4 key and value heads", "use tp = 1, 2, 4 or 12"}},
+      {{"model.num_key_value_heads=2", "parallel.tp=4"}, {}, "", "", {}},
+      {{"parallel.pp=5", "training.gradient_accumulation_steps=5"},
+       {},
+       "layers-fewer-than-stages",
+       "error",
+       {"4 layers cannot fill 5 stages", "at most 4"}},
+      {{"parallel.stages=[2, 3]",
+        "parallel.pp=2",
+        "training.gradient_accumulation_steps=2"},
+       {},
+       "stages-fit",
+       "error",
+       {"2 + 3 = 5 layers, and the model has 4"}},
+      {{"parallel.stages=[4]",
+        "parallel.pp=2",
+        "training.gradient_accumulation_steps=2"},
+       {},
+       "stages-fit",
+       "error",
+       {"1 stages are listed, and pp is 2"}},
+      {{"parallel.stages=[1, 3]",
+        "parallel.pp=2",
+        "training.gradient_accumulation_steps=2"},
+       {},
+       "",
+       "",
+       {}},
+      {{"parallel.dp=9"},
+       {},
+       "ranks-exceed-cores",
+       "warning",
+       {"9 ranks share 2 cores", "at most 8"},
+       2},
+      {{"parallel.tp=4"},
+       {},
+       "tp-exceeds-cores",
+       "note",
+       {"tp 4 on 2 cores"},
+       2},
+      {{"parallel.tp=2"}, {}, "", "", {}, 2},
+  };
+}
+
+std::vector<Case> model_cases() {
+  return {
+      {{"model.hidden_size=100"},
+       {},
+       "hidden-heads",
+       "error",
+       {"hidden_size 100 / num_attention_heads 8 is not whole",
+        "use 96 or 104"}},
+      {{"model.hidden_size=100", "model.head_dim=16"}, {}, "", "", {}},
+      {{"model.hidden_size=24"},
+       {},
+       "head-dim-odd",
+       "error",
+       {"head_dim 3 is odd", "head_dim was derived from hidden_size 24"}},
+      {{"model.hidden_size=24", "model.family=gpt2"}, {}, "", "", {}},
+      {{"model.family=gpt2", "model.num_key_value_heads=4"},
+       {},
+       "gpt2-shape",
+       "error",
+       {"each of its 8 heads, not 4"}},
+      {{"model.family=gpt2", "model.head_dim=16"},
+       {},
+       "gpt2-shape",
+       "error",
+       {"8 heads * head_dim 16 = 128"}},
+      {{"model.num_key_value_heads=3"},
+       {},
+       "kv-heads-divide-heads",
+       "error",
+       {"use 1, 2, 4 or 8"}},
+      {{"model.rope_scaling.type=llama3",
+        "model.rope_scaling.high_freq_factor=1.0"},
+       {},
+       "rope-factors",
+       "error",
+       {"not above low_freq_factor 1"}},
+      {{"data.sequence_length=513", "model.family=gpt2"},
+       {},
+       "sequence-too-long",
+       "error",
+       {"sequence_length 513 is above max_position_embeddings 512"}},
+      {{"data.sequence_length=513"},
+       {},
+       "sequence-too-long",
+       "warning",
+       {"513"}},
+      {{"data.sequence_length=512"}, {}, "", "", {}},
+  };
+}
+
+std::vector<Case> training_cases() {
+  return {
+      {{"optimizer.warmup_steps=100"},
+       {},
+       "warmup-steps",
+       "warning",
+       {"100 steps of warm-up in a run of 100", "fewer than 100"}},
+      {{"optimizer.warmup_steps=99"}, {}, "", "", {}},
+      {{"optimizer.schedule=wsd",
+        "optimizer.warmup_steps=50",
+        "optimizer.decay_steps=51"},
+       {},
+       "warmup-steps",
+       "error",
+       {"warmup_steps 50 + decay_steps 51 is above steps 100"}},
+      {{"optimizer.min_lr=1.0"},
+       {},
+       "lr-order",
+       "error",
+       {"min_lr 1 is above lr 0.001"}},
+      {{"optimizer.lr=0", "optimizer.group=[{pattern=\"*\", lr=1}]"},
+       {},
+       "lr-order",
+       "error",
+       {"follows the schedule"}},
+      {{"training.gradient_clipping=0"},
+       {},
+       "clipping-off",
+       "note",
+       {"turns clipping off"}},
+      {{"optimizer.momentum=0.9"},
+       {},
+       "no-effect",
+       "warning",
+       {"only sgd has momentum"}},
+      {{"optimizer.name=sgd", "optimizer.momentum=0.9"}, {}, "", "", {}},
+      // A default that is written out, as --print-config does, is no mistake.
+      {{"optimizer.momentum=0.0"}, {}, "", "", {}},
+      {{"data.validation=0.1"},
+       {},
+       "no-effect",
+       "warning",
+       {"validate_every is 0"}},
+      {{"comm.emulate.dp.latency=2ms"},
+       {},
+       "no-effect",
+       "warning",
+       {"comm.emulate.dp.latency: does nothing: dp is 1"}},
+      {{"comm.emulate.tp.jitter=0.5", "parallel.tp=2"},
+       {},
+       "no-effect",
+       "warning",
+       {"share of what an operation costs"}},
+      {{"comm.emulate.tp.latency=0s", "parallel.tp=2"},
+       {},
+       "no-effect",
+       "warning",
+       {"no latency and no limit"}},
+      {{"comm.emulate.tp.latency=2ms", "parallel.tp=2"}, {}, "", "", {}},
+  };
+}
+
+std::vector<Case> pattern_cases() {
+  return {
+      {{"optimizer.freeze=[\"embed_tokens\"]"},
+       {},
+       "pattern-matches-nothing",
+       "error",
+       {"\"embed_tokens\" matches no parameter", "lm_head.weight"}},
+      {{"optimizer.group=[{pattern=\"x\", lr=1}]"},
+       {},
+       "pattern-matches-nothing",
+       "error",
+       {"optimizer.group"}},
+      {{"optimizer.freeze=[\"*embed_tokens*\"]"}, {}, "", "", {}},
+      {{"optimizer.freeze=[\"*q_proj*\"]"},
+       {},
+       "pattern-splits-fused",
+       "error",
+       {"optimizer.freeze",
+        "model.layers.0.self_attn.q_proj.weight and "
+        "model.layers.0.self_attn.k_proj.weight",
+        "v_proj"}},
+      {{"optimizer.freeze=[\"*.q_proj.*\", \"*.k_proj.*\", \"*.v_proj.*\"]"},
+       {},
+       "",
+       "",
+       {}},
+      {{"optimizer.group=[{pattern=\"*gate_proj*\", weight_decay=0}]"},
+       {},
+       "pattern-splits-fused",
+       "error",
+       {"optimizer.group", "gate_proj", "up_proj"}},
+      {{"optimizer.group=[{pattern=\"*gate_proj*\", weight_decay=0}, "
+        "{pattern=\"*up_proj*\", weight_decay=0}]"},
+       {},
+       "",
+       "",
+       {}},
+      {{"optimizer.freeze=[\"*\"]"}, {}, "nothing-to-train", "error", {}},
+      {{"optimizer.freeze=[\"*c_attn*\"]", "model.family=gpt2"},
+       {},
+       "",
+       "",
+       {}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Batch, Rules, testing::ValuesIn(batch_cases()));
+INSTANTIATE_TEST_SUITE_P(Layout, Rules, testing::ValuesIn(layout_cases()));
+INSTANTIATE_TEST_SUITE_P(Model, Rules, testing::ValuesIn(model_cases()));
+INSTANTIATE_TEST_SUITE_P(Training, Rules, testing::ValuesIn(training_cases()));
+INSTANTIATE_TEST_SUITE_P(Patterns, Rules, testing::ValuesIn(pattern_cases()));
+
+TEST(Check, ADefaultConfigHasNothingToSay) {
+  LoadedConfig loaded = parse_config("", "a.toml");
+  resolve(loaded);
+  EXPECT_TRUE(check_run(loaded, {.looks_at_files = false}).empty());
+}
+
+TEST(Check, FindsEveryProblemAtOnceInTheOrderOfTheFile) {
+  LoadedConfig loaded = parse_config(
+      "[parallel]\ntp = 3\npp = 9\n[training]\nglobal_batch_size = 7\n"
+      "microbatch_size = 2\nsteps = 0\n[optimizer]\nwarmup_steps = 200\n",
+      "a.toml");
+  resolve(loaded);
+  std::vector<std::string> found;
+  for (const Problem& problem : check_run(loaded, {.looks_at_files = false})) {
+    found.push_back(std::to_string(problem.position.line) + " " + problem.rule);
+  }
+  EXPECT_THAT(found,
+              testing::ElementsAre("2 heads-divide",
+                                   "3 layers-fewer-than-stages",
+                                   "3 few-microbatches",
+                                   "5 batch-triangle",
+                                   "7 out-of-range",
+                                   "9 warmup-steps"));
+}
+
+TEST(Check, StopsAtAFileThatIsNoToml) {
+  LoadedConfig loaded = parse_config("[", "a.toml");
+  resolve(loaded);
+  EXPECT_EQ(check_run(loaded).size(), 1u);
+}
+
+TEST(Check, AFieldThatTheLoaderRefusedIsNotJudgedAgain) {
+  LoadedConfig loaded = parse_config("[data]\npath = 3", "a.toml");
+  resolve(loaded);
+  const std::vector<Problem> problems = check_run(loaded);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].rule, "wrong-type");
+}
+
+TEST(Check, TheTableHasTheSchedulesThatAreBuilt) {
+  std::vector<std::string> choices;
+  for (const std::string_view choice :
+       find_field("parallel.schedule")->choices) {
+    choices.emplace_back(choice);
+  }
+  EXPECT_THAT(choices, testing::UnorderedElementsAreArray(schedule_names()));
+}
+
+TEST(Check, ListsOfDivisors) {
+  EXPECT_THAT(divisors(12), testing::ElementsAre(1, 2, 3, 4, 6, 12));
+  EXPECT_THAT(divisors(25), testing::ElementsAre(1, 5, 25));
+  EXPECT_EQ(one_of({1}), "1");
+  EXPECT_EQ(one_of({1, 2, 4}), "1, 2 or 4");
+}
+
+// The rules that look at files.
+class Files : public testing::Test {
+ protected:
+  Files() {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "check.XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    write_file_atomically(path("text"), std::string(1000, 'a'));
+  }
+  ~Files() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const {
+    return (folder_ / name).string();
+  }
+  std::string rules_of(std::vector<std::string> keys) const {
+    LoadedConfig loaded = parse_config("", "a.toml", keys);
+    resolve(loaded);
+    std::string ids;
+    for (const Problem& problem : check_run(loaded)) {
+      ids += problem.rule + " " + problem.field + "\n";
+    }
+    return ids;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Files, DataMustBeThereAndReadable) {
+  const std::string text = "data.path=" + path("text");
+  EXPECT_EQ(rules_of({text}), "");
+  EXPECT_EQ(rules_of({}), "data-path data.path\n");
+  EXPECT_EQ(rules_of({"data.path=" + path("none")}), "data-path data.path\n");
+  EXPECT_EQ(rules_of({"data.path=" + folder_.string()}),
+            "data-path data.path\n");
+  EXPECT_EQ(rules_of({text, "model.vocab_size=255"}),
+            "vocab-too-small model.vocab_size\n");
+}
+
+TEST_F(Files, MegatronsFilesComeInPairsAndHaveTheirOwnVocabulary) {
+  const std::string prefix = "data.path=" + path("tokens");
+  write_file_atomically(path("tokens.idx"), "x");
+  EXPECT_EQ(rules_of({prefix}), "data-path data.path\n");
+  write_file_atomically(path("tokens.bin"), "x");
+  EXPECT_EQ(rules_of({prefix, "model.vocab_size=100"}), "");
+}
+
+TEST_F(Files, DataHoldsAtLeastOneSample) {
+  const std::string text = "data.path=" + path("text");
+  const std::string wide = "model.max_position_embeddings=5000";
+  EXPECT_EQ(rules_of({text, wide, "data.sequence_length=999"}), "");
+  EXPECT_EQ(rules_of({text, wide, "data.sequence_length=1000"}),
+            "data-too-short data.path\n");
+  EXPECT_EQ(rules_of({text,
+                      "data.validation=0.1",
+                      "training.validate_every=5",
+                      "data.sequence_length=100"}),
+            "data-too-short data.validation\n");
+  EXPECT_EQ(rules_of({text,
+                      "data.validation=0.1",
+                      "training.validate_every=5",
+                      "data.sequence_length=99"}),
+            "");
+}
+
+TEST_F(Files, ValidationNeedsData) {
+  const std::string text = "data.path=" + path("text");
+  EXPECT_EQ(rules_of({text, "training.validate_every=5"}),
+            "validation-missing training.validate_every\n");
+  EXPECT_EQ(rules_of({text,
+                      "training.validate_every=5",
+                      "data.validation=" + path("none")}),
+            "data-path data.validation\n");
+}
+
+TEST_F(Files, ARunsFolderIsNeverReused) {
+  const std::string text = "data.path=" + path("text");
+  EXPECT_EQ(rules_of({text, "run.dir=" + folder_.string()}),
+            "run-dir-exists run.dir\n");
+  EXPECT_EQ(rules_of({text, "run.dir=" + path("new")}), "");
+  std::filesystem::create_symlink(path("nowhere"), path("link"));
+  EXPECT_EQ(rules_of({text, "run.dir=" + path("link")}),
+            "run-dir-exists run.dir\n");
+}
+
+// A rule that no test names is a rule that may never speak.
+TEST(Check, EveryRuleIsNamedByATest) {
+  std::string sources;
+  for (const char* name : {"check/check_test.cpp",
+                           "config/load_test.cpp",
+                           "config/hf_config_test.cpp"}) {
+    sources +=
+        read_file(std::string(TRIAX_SOURCE_DIR) + "/tests/" + name, 1 << 20);
+  }
+  for (const Rule& rule : rules()) {
+    EXPECT_THAT(sources, HasSubstr(std::string(rule.id)));
+  }
+}
+
+}  // namespace
+}  // namespace triax

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The program as people use it: whole runs with real ranks.
+
+usage: run_test.py TRIAX   (the path of build/bin/triax)
+"""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TRIAX = sys.argv.pop(1) if len(sys.argv) > 1 else "build/bin/triax"
+TRIAX = str(pathlib.Path(TRIAX).resolve())
+
+RUN = """
+[model]
+family = "llama"
+hidden_size = 32
+intermediate_size = 48
+num_hidden_layers = 4
+num_attention_heads = 4
+vocab_size = 256
+max_position_embeddings = 32
+
+[data]
+path = "text.txt"
+sequence_length = 16
+validation = 0.1
+
+[parallel]
+tp = 2
+pp = 2
+
+[training]
+global_batch_size = 8
+microbatch_size = 2
+steps = 6
+validate_every = 3
+validation_batches = 1
+
+[optimizer]
+warmup_steps = 1
+"""
+
+
+def processes_of(folder):
+    """Pids whose working folder is `folder`."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.readlink(entry / "cwd") == folder:
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+    return found
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = os.path.realpath(self.temporary.name)
+        letters = random.Random(7)
+        text = "".join(letters.choice("abcdefgh \n") for _ in range(20000))
+        self.path("text.txt").write_text(text)
+        self.path("run.toml").write_text(RUN)
+        self.shared_before = set(os.listdir("/dev/shm"))
+
+    def tearDown(self):
+        deadline = time.monotonic() + 10
+        while processes_of(self.folder) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(processes_of(self.folder), [])
+        self.assertEqual(set(os.listdir("/dev/shm")), self.shared_before)
+        self.temporary.cleanup()
+
+    def path(self, name):
+        return pathlib.Path(self.folder, name)
+
+    def triax(self, *arguments):
+        return subprocess.run([TRIAX, *arguments], cwd=self.folder,
+                              capture_output=True, text=True, timeout=300)
+
+    def start(self, *arguments):
+        return subprocess.Popen([TRIAX, *arguments], cwd=self.folder,
+                                stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def metrics(self, run):
+        lines = self.path(f"{run}/metrics.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def wait_for_step(self, process, step):
+        seen = ""
+        for line in process.stderr:
+            seen += line
+            if line.startswith(f"step {step}/"):
+                return seen
+        self.fail(f"ended before step {step}: {seen}")
+
+    def ranks_of(self, process):
+        """The ranks' pids, by the order in which they were forked."""
+        children = []
+        for pid in processes_of(self.folder):
+            command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"triax-run" in command:
+                children.append(pid)
+        return sorted(children)[1:]  # the first is their parent
+
+    def test_trains_and_leaves_a_run_folder(self):
+        result = self.triax("train", "run.toml", "run.dir=out")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        metrics = self.metrics("out")
+        self.assertEqual([m["step"] for m in metrics], [1, 2, 3, 4, 5, 6])
+        for key in ("loss", "grad_norm", "lr", "tokens", "tokens_per_second",
+                    "step_seconds", "mfu", "memory_peak_bytes"):
+            self.assertIn(key, metrics[0])
+        self.assertLess(metrics[-1]["loss"], metrics[0]["loss"])
+        self.assertIn("validation_loss", metrics[2])
+        self.assertEqual(metrics[0]["tokens"], 8 * 16)
+        self.assertRegex(result.stderr, r"step 6/6  loss \d+\.\d{4}  norm ")
+        self.assertIn("sample: ", result.stderr)
+        self.assertEqual(len(self.path("out/sample.txt").read_bytes()),
+                         4 + 240 + 1)
+        logs = sorted(p.name for p in self.path("out/logs").iterdir())
+        self.assertEqual(logs, [f"rank{r:04d}.log" for r in range(4)])
+
+    def test_the_resolved_config_runs_again_exactly(self):
+        first = self.triax("train", "run.toml", "run.dir=a")
+        self.assertEqual(first.returncode, 0, first.stderr)
+        again = self.triax("train", "a/run.toml", "run.dir=b")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        losses = [m["loss"] for m in self.metrics("a")]
+        self.assertEqual(losses, [m["loss"] for m in self.metrics("b")])
+
+    def test_refuses_a_run_folder_that_exists(self):
+        self.path("out").mkdir()
+        result = self.triax("train", "run.toml", "run.dir=out")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("out", result.stderr)
+
+    def test_stops_before_it_starts_on_a_wrong_config(self):
+        result = self.triax("train", "run.toml", "parallel.tp=3",
+                            "training.microbatch_size=3")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("parallel.tp", result.stderr)
+        self.assertIn("microbatch_size", result.stderr)
+        self.assertFalse(self.path("runs").exists())
+
+    def test_names_a_rank_that_was_killed(self):
+        process = self.start("train", "run.toml", "run.dir=out",
+                             "training.steps=100000")
+        self.wait_for_step(process, 3)
+        victim = self.ranks_of(process)[2]
+        os.kill(victim, signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("rank 2 (dp 0, pp 1, tp 0", errors)
+        self.assertIn("SIGKILL", errors)
+        self.assertRegex(errors, r"step \d+")
+
+    def test_an_interrupt_stops_cleanly(self):
+        for kind in (signal.SIGINT, signal.SIGTERM):
+            process = self.start("train", "run.toml", f"run.dir=out{kind:d}",
+                                 "training.steps=100000")
+            self.wait_for_step(process, 3)
+            process.send_signal(kind)
+            _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130)
+            self.assertIn("no state was saved", errors)
+
+    def test_nothing_outlives_a_killed_front(self):
+        process = self.start("train", "run.toml", "run.dir=out",
+                             "training.steps=100000")
+        self.wait_for_step(process, 2)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+    def test_verify_proves_the_split(self):
+        result = self.triax("verify", "run.toml", "training.precision=fp64")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(result.stdout.splitlines()[-1], "equal")
+        result = self.triax("verify", "run.toml", "--json")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        report = json.loads(result.stdout)
+        self.assertEqual(report["verdict"], "equal")
+        for key in ("loss", "gradients", "grad_norm", "weights"):
+            self.assertLessEqual(report[key]["distance"],
+                                 report[key]["bound"])
+
+    def test_verify_finds_what_is_broken(self):
+        result = self.triax("verify", "run.toml", "training.precision=fp64",
+                            "--break", "swap-heads")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(result.stdout.splitlines()[-1], "different")
+        self.assertRegex(result.stdout,
+                         r"first difference: gradient of model\.\S+ at \[")
+        self.assertRegex(result.stdout,
+                         r"DIFFERENT model\.layers\.0\.self_attn")
+
+    def test_a_wrong_break_leaves_no_folder(self):
+        result = self.triax("verify", "run.toml", "--break", "swap-heads2")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("swap-heads", result.stderr)
+        result = self.triax("verify", "run.toml", "--break", "untie")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("tie_word_embeddings", result.stderr)
+        self.assertFalse(self.path("runs").exists())
+
+    def test_the_dry_run_starts_nothing(self):
+        result = self.triax("train", "run.toml", "--dry-run")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("stage 1: layers 2 to 3, head", result.stdout)
+        self.assertFalse(self.path("runs").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

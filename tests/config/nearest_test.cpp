@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/config/nearest.h"
+
+#include <gtest/gtest.h>
+
+#include "triax/config/name_pattern.h"
+
+namespace triax {
+namespace {
+
+TEST(Nearest, CountsEditsAndSwaps) {
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("clipp1ng", "clipping"), 1);
+  EXPECT_EQ(edit_distance("setps", "steps"), 1);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  EXPECT_EQ(edit_distance("micro_batch_size", "microbatch_size"), 0);
+}
+
+TEST(Nearest, IsEmptyWhenNothingIsNear) {
+  EXPECT_EQ(nearest("stpes", {"steps", "seed"}), "steps");
+  EXPECT_EQ(nearest("xyz", {"steps", "seed"}), "");
+  EXPECT_EQ(nearest("", {"tp"}), "");
+  EXPECT_EQ(nearest(std::string(1'000'000, 'a'), {"steps"}), "");
+}
+
+TEST(NamePattern, FitsTheWholeName) {
+  EXPECT_TRUE(matches_pattern("*.bias", "h.0.attn.bias"));
+  EXPECT_TRUE(matches_pattern("*", ""));
+  EXPECT_TRUE(matches_pattern("h.?.*", "h.3.x"));
+  EXPECT_TRUE(matches_pattern("*a*b", "aab"));
+  EXPECT_TRUE(matches_pattern("a**", "a"));
+  EXPECT_FALSE(matches_pattern("h.?.*", "h.12.x"));
+  EXPECT_FALSE(matches_pattern("bias", "h.bias"));
+  EXPECT_FALSE(matches_pattern("*.bias", "h.bias2"));
+  EXPECT_FALSE(matches_pattern("", "a"));
+  EXPECT_FALSE(
+      matches_pattern(std::string(50, '*') + "b", std::string(5000, 'a')));
+}
+
+}  // namespace
+}  // namespace triax

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/train/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+
+#include "triax/base/error.h"
+#include "triax/base/json.h"
+
+namespace triax {
+namespace {
+
+using testing::HasSubstr;
+
+RunFacts make_facts() {
+  RunFacts facts;
+  facts.num_steps = 100;
+  facts.world_size = 4;
+  facts.flops_per_token = 1e6;
+  facts.peak_flops = 1e10;
+  facts.memory_bytes = int64_t{16} << 30;
+  return facts;
+}
+
+StepRecord make_record(int64_t step, double seconds) {
+  StepRecord record;
+  record.stats.step = step;
+  record.stats.loss = 2.5;
+  record.stats.grad_norm = 0.75;
+  record.stats.lr = 1e-3;
+  record.stats.num_valid_tokens = 2000;
+  record.seconds = seconds;
+  record.peak_memory_bytes = int64_t{2} << 30;
+  return record;
+}
+
+TEST(StepLine, SaysSpeedShareAndWhatIsLeft) {
+  StepLine line(make_facts());
+  line.text(make_record(1, 100.0));  // the first step is not averaged
+  const std::string text = line.text(make_record(2, 0.5));
+  EXPECT_THAT(text, HasSubstr("step 2/100  loss 2.5000  norm 0.75"));
+  EXPECT_THAT(text, HasSubstr("tok/s 4,000 (1,000/rank)"));
+  EXPECT_THAT(text, HasSubstr("mfu 40.0%"));
+  EXPECT_THAT(text, HasSubstr("mem 2.00/16.0 GiB"));
+  EXPECT_THAT(text, HasSubstr("500 ms  eta 49.0 s"));
+}
+
+TEST(MetricsFile, WritesOneObjectAStep) {
+  const std::string path = testing::TempDir() + "/metrics_test.jsonl";
+  {
+    MetricsFile file(path, make_facts());
+    StepRecord record = make_record(1, 0.5);
+    record.validation_loss = 1.25;
+    file.write(record);
+    record = make_record(2, 0.25);
+    record.stats.loss = std::numeric_limits<double>::quiet_NaN();
+    file.write(record);
+  }
+  std::ifstream file(path);
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));
+  const Json first = parse_json(line, path);
+  EXPECT_EQ(first["step"], 1);
+  EXPECT_EQ(first["tokens_per_second"], 4000.0);
+  EXPECT_EQ(first["validation_loss"], 1.25);
+  EXPECT_EQ(first["memory_peak_bytes"], int64_t{2} << 30);
+  ASSERT_TRUE(std::getline(file, line));
+  EXPECT_TRUE(parse_json(line, path)["loss"].is_null());
+  EXPECT_FALSE(std::getline(file, line));
+  std::filesystem::remove(path);
+}
+
+TEST(MetricsFile, SaysWhichFileCannotBeWritten) {
+  try {
+    MetricsFile file("/nonexistent/metrics.jsonl", make_facts());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/nonexistent/metrics.jsonl"));
+  }
+}
+
+}  // namespace
+}  // namespace triax
