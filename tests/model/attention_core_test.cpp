@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/model/attention_core.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
@@ -126,6 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // The kernel adds the gradients of grouped heads: it must not race.
 TEST(AttentionCoreLarge, GroupedGradientsAreReproducible) {
+  at::set_num_threads(2);
   const HeadCounts heads = {.num_queries = 8, .num_keys = 2, .head_dim = 16};
   const at::Tensor qkv = random_tensor({2, 300, 12 * 16}, 1, at::kFloat);
   const TensorFunction ours = [&](const std::vector<at::Tensor>& in) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/model/transformer.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/gelu.h>
@@ -96,6 +97,9 @@ std::vector<Variant> variants() {
 
 class Families : public testing::TestWithParam<Variant> {
  protected:
+  // Tensors this small only wait for a second thread.
+  void SetUp() override { at::set_num_threads(1); }
+
   const ModelConfig& config() const { return GetParam().config; }
 };
 
