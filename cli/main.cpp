@@ -8,6 +8,7 @@
 #include "cli/version.h"
 #include "triax/base/error.h"
 #include "triax/base/log.h"
+#include "triax/base/standard_streams.h"
 
 namespace {
 
@@ -31,9 +32,7 @@ int run(int argc, char** argv) {
   return verb();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_or_say(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const triax::Error& error) {
@@ -43,4 +42,11 @@ int main(int argc, char** argv) {
     triax::log_error(error.what());
     return 1;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  triax::open_standard_streams();
+  return triax::finish_standard_output(run_or_say(argc, argv));
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -25,12 +26,22 @@ bool make_new_folder(const std::string& path) {
   if (!parent.empty()) {
     fs::create_directories(parent, error);
   }
+  if (error) {
+    throw Error("cannot make the folder ",
+                parent.string(),
+                " for the run: ",
+                error.message(),
+                "; use another run.dir");
+  }
   if (::mkdir(path.c_str(), 0777) == 0) {
     return true;
   }
   if (errno != EEXIST) {
-    throw Error(
-        "cannot make the run's folder ", path, ": ", std::strerror(errno));
+    throw Error("cannot make the run's folder ",
+                path,
+                ": ",
+                std::strerror(errno),
+                "; use another run.dir");
   }
   return false;
 }
@@ -52,6 +63,14 @@ std::string make_folder(const std::string& dir, const std::string& name) {
   return path;
 }
 
+// Without slashes at its end, and never an option's look.
+std::string plain_path(std::string path) {
+  while (path.size() > 1 && path.back() == '/') {
+    path.pop_back();
+  }
+  return path.starts_with('-') ? "./" + path : path;
+}
+
 std::string one_line(const std::string& text) {
   std::string line = escape_controls(text);
   for (char& byte : line) {
@@ -65,11 +84,16 @@ std::string one_line(const std::string& text) {
 void make_run_folder(RunConfig& config, const RunFolderOptions& options) {
   const std::string name =
       fs::path(options.file).stem().string() + options.suffix;
-  config.run.dir = make_folder(config.run.dir, name);
-  write_file_atomically(
-      config.run.dir + "/run.toml",
-      fmt::format(
-          "# {}\n{}", one_line(options.command_line), print_config(config)));
+  config.run.dir = make_folder(plain_path(config.run.dir), name);
+  try {
+    write_file_atomically(
+        config.run.dir + "/run.toml",
+        fmt::format(
+            "# {}\n{}", one_line(options.command_line), print_config(config)));
+  } catch (const Error&) {
+    ::rmdir(config.run.dir.c_str());
+    throw;
+  }
 }
 
 }  // namespace triax

@@ -20,7 +20,7 @@ namespace {
 
 struct VerifyArguments : RunArguments {
   bool is_json = false;
-  std::string broken;
+  std::optional<std::string> broken;
   std::optional<int> num_steps;
 };
 
@@ -29,8 +29,8 @@ std::vector<std::string> run_options(const VerifyArguments& arguments) {
   if (arguments.is_json) {
     options.push_back("--json");
   }
-  if (!arguments.broken.empty()) {
-    options.insert(options.end(), {"--break", arguments.broken});
+  if (arguments.broken) {
+    options.insert(options.end(), {"--break", *arguments.broken});
   }
   if (arguments.num_steps) {
     options.insert(options.end(),
@@ -48,8 +48,8 @@ int verify(const VerifyArguments& arguments) {
     return *checked.exit_code;
   }
   RunConfig& config = checked.loaded.config;
-  if (!arguments.broken.empty()) {
-    parse_break(arguments.broken, config);
+  if (arguments.broken) {
+    parse_break(*arguments.broken, config);
   }
   const std::string program = find_run_program();
   make_run_folder(config,

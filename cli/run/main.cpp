@@ -9,6 +9,7 @@
 
 #include "triax/base/error.h"
 #include "triax/base/log.h"
+#include "triax/base/standard_streams.h"
 #include "triax/check/breaks.h"
 #include "triax/comm/fork_ranks.h"
 #include "triax/comm/launch_link.h"
@@ -45,8 +46,7 @@ RankBody body_of(const Arguments& arguments) {
   return [options](const RunConfig& config,
                    const std::shared_ptr<Board>& board,
                    std::unique_ptr<Group> world) {
-    run_training(config, board, std::move(world), options);
-    return 0;
+    return run_training(config, board, std::move(world), options);
   };
 }
 
@@ -91,6 +91,7 @@ Arguments parse(int argc, char** argv, CLI::App& app) {
 }  // namespace triax
 
 int main(int argc, char** argv) {
+  triax::open_standard_streams();
   CLI::App app("The ranks of a triax run; started by triax.", "triax-run");
   try {
     return triax::run(triax::parse(argc, argv, app));

@@ -27,10 +27,21 @@ std::set<std::string> refused_fields(const LoadedConfig& loaded) {
   return names;
 }
 
+bool has_rule(const std::vector<Problem>& problems, const std::string& rule) {
+  return std::any_of(
+      problems.begin(), problems.end(), [&](const Problem& problem) {
+        return problem.rule == rule;
+      });
+}
+
 void run_rules(Findings& findings) {
-  check_model(findings);
-  check_layout(findings);
-  const bool has_sizes = !findings.has_error();
+  // Sizes that a config.json did not give are defaults, nobody's mistake.
+  const bool has_model = !has_rule(findings.loaded().problems, "hf-config");
+  if (has_model) {
+    check_model(findings);
+    check_layout(findings);
+  }
+  const bool has_sizes = has_model && !findings.has_error();
   check_batch(findings);
   check_training(findings);
   check_no_effect(findings);

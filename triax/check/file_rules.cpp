@@ -4,8 +4,10 @@
 
 #include <filesystem>
 
+#include "triax/base/error.h"
 #include "triax/check/findings.h"
 #include "triax/config/problem.h"
+#include "triax/dataset/corpus.h"
 
 namespace triax {
 namespace {
@@ -82,6 +84,30 @@ void check_length(Findings& findings,
   }
 }
 
+// What only reading the files can find: the ranks would fail by it.
+void open_all_data(Findings& findings) {
+  const RunConfig& config = findings.config;
+  try {
+    const Corpus corpus = open_corpus(config.data);
+    const int64_t num_samples =
+        (corpus.training_tokens.length - 1) / config.data.sequence_length;
+    if (num_samples < config.training.global_batch_size) {
+      findings.error(
+          "data-too-short",
+          "data.path",
+          fmt::format("{} samples of {} tokens do not fill a global batch of "
+                      "{}",
+                      num_samples,
+                      config.data.sequence_length,
+                      config.training.global_batch_size),
+          "use more data, a shorter sequence or a smaller batch");
+    }
+  } catch (const Error& error) {
+    findings.error(
+        "data-path", "data.path", error.what(), "give files that can be read");
+  }
+}
+
 void check_all_data(Findings& findings) {
   const DataConfig& data = findings.config.data;
   if (data.path.empty()) {
@@ -91,6 +117,7 @@ void check_all_data(Findings& findings) {
                    "give a text file, or the prefix of a .bin and an .idx");
     return;
   }
+  const size_t num_before = findings.problems.size();
   const int64_t tokens = check_data(findings, "data.path", data.path);
   const auto held_out =
       static_cast<int64_t>(data.validation * static_cast<double>(tokens));
@@ -112,6 +139,9 @@ void check_all_data(Findings& findings) {
                    "training.validate_every",
                    "there is nothing to validate with",
                    "give data.validation a share (0.02) or a path");
+  }
+  if (findings.problems.size() == num_before) {
+    open_all_data(findings);
   }
 }
 

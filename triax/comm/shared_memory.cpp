@@ -19,6 +19,7 @@ SharedMemory SharedMemory::create(const char* label, size_t nbytes) {
   if (fd < 0) {
     throw Error("shared memory: memfd_create failed: ", std::strerror(errno));
   }
+  TRIAX_CHECK(fd > 2, "a standard stream is closed");
   const bool is_ready =
       fchmod(fd, 0600) == 0 && ftruncate(fd, off_t(nbytes)) == 0 &&
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;

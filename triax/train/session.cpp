@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "triax/base/error.h"
+#include "triax/base/file.h"
 #include "triax/base/log.h"
 #include "triax/base/units.h"
 #include "triax/comm/fork_ranks.h"
@@ -92,7 +93,7 @@ class Session {
         config_.comm, mesh_, static_cast<uint64_t>(config_.training.seed));
   }
 
-  void run() {
+  int run() {
     const Clock::time_point start = Clock::now();
     Trainer trainer(config_, mesh_, recorder_);
     facts_ = gather_facts();
@@ -105,6 +106,7 @@ class Session {
                              trainer.steps_done(),
                              format_duration(seconds_since(start)),
                              options_.run_dir));
+    return is_stopped_ ? 130 : 0;
   }
 
  private:
@@ -265,7 +267,7 @@ class Session {
     }
     display_.say("sample: " + as_ascii(text));
     if (mesh_.rank() == 0) {
-      std::ofstream(options_.run_dir + "/sample.txt") << text << "\n";
+      write_file_atomically(options_.run_dir + "/sample.txt", text + "\n");
     }
   }
 
@@ -281,12 +283,12 @@ class Session {
 
 }  // namespace
 
-void run_training(const RunConfig& config,
-                  const std::shared_ptr<Board>& board,
-                  std::unique_ptr<Group> world,
-                  const SessionOptions& options) {
+int run_training(const RunConfig& config,
+                 const std::shared_ptr<Board>& board,
+                 std::unique_ptr<Group> world,
+                 const SessionOptions& options) {
   share_cores(world->size());
-  Session(config, board, std::move(world), options).run();
+  return Session(config, board, std::move(world), options).run();
 }
 
 int run_verify(const RunConfig& config,
@@ -306,6 +308,9 @@ int run_verify(const RunConfig& config,
   }
   std::cout << (options.is_json ? to_json_text(report) + "\n" : to_text(report))
             << std::flush;
+  if (!std::cout) {
+    throw Error("stdout could not be written: the report is lost");
+  }
   return report.is_equal() ? 0 : 1;
 }
 

@@ -17,11 +17,12 @@ struct SessionOptions {
 };
 
 /// Trains a whole run on this rank: the body of `triax train`. Every rank of
-/// `world` must call. After stop_requested() on any rank all return early.
-void run_training(const RunConfig& config,
-                  const std::shared_ptr<Board>& board,
-                  std::unique_ptr<Group> world,
-                  const SessionOptions& options);
+/// `world` must call. Returns the exit code: 0, or 130 when stop_requested() on
+/// any rank ended all of them early.
+int run_training(const RunConfig& config,
+                 const std::shared_ptr<Board>& board,
+                 std::unique_ptr<Group> world,
+                 const SessionOptions& options);
 
 struct VerifySessionOptions {
   int64_t num_steps = 3;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace triax {
+
+/// Opens /dev/null on those of the descriptors 0, 1 and 2 that are closed, so
+/// that no file opened later becomes a standard stream. First thing in main().
+void open_standard_streams();
+
+/// `exit_code`, or 1 and a line in the log where what was written to stdout
+/// did not arrive (a full disk, a closed pipe). Last thing in main().
+int finish_standard_output(int exit_code);
+
+}  // namespace triax
