@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks every #include "triax/..." against tools/layers.txt.
 
 Exit 0 when each include goes to the same folder or to a lower level, and no

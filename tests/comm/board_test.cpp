@@ -27,6 +27,23 @@ OpRecord record_of(Board& board,
   return record;
 }
 
+// The next board often gets the address of the one before.
+TEST(Board, KnowsItsOwnCallSitesOnly) {
+  const CallSite first = CallSite::current();
+  const CallSite second = CallSite::current();
+  const auto has_line = [](const CallSite& site) {
+    return testing::EndsWith(":" + std::to_string(site.line()));
+  };
+  for (int round = 0; round < 4; ++round) {
+    const auto board = Board::create(1);
+    const bool is_even = round % 2 == 0;
+    for (const CallSite& site :
+         {is_even ? first : second, is_even ? second : first}) {
+      EXPECT_THAT(board->site(board->site_id(site)), has_line(site));
+    }
+  }
+}
+
 TEST(Board, DescribesWhatARankIsDoing) {
   const auto board = Board::create(3);
   EXPECT_EQ(board->describe(2), "rank 2: no operation yet");

@@ -40,6 +40,7 @@ const std::vector<Overrides>& small_layouts() {
        "model.vocab_size=11",
        "parallel.order=pp-tp-dp"},
       {"parallel.dp=3", "parallel.pp=2", "model.attn_pdrop=0.1"},
+      {"parallel.pp=2", "parallel.stages=[1,3]"},
   };
   return layouts;
 }

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <optional>
 
 #include "tests/support/layout_run.h"
 #include "tests/support/run_ranks.h"
@@ -267,6 +268,37 @@ TEST(Copies, ThatDriftAreNamedWithTheirRanks) {
   EXPECT_THAT(weights.drifted.front(),
               testing::HasSubstr("k_proj.weight differs between ranks 0 and "
                                  "1 by "));
+}
+
+std::optional<double> noise_scale_after(int num_steps,
+                                        const Overrides& overrides) {
+  std::optional<double> noise;
+  train_layout(checked_tiny_run(overrides),
+               [&](Trainer& trainer, DeviceMesh& mesh) {
+                 for (int step = 0; step < num_steps; ++step) {
+                   trainer.step();
+                 }
+                 if (mesh.rank() == 0) {
+                   noise = trainer.gradient_noise_scale();
+                 }
+               });
+  return noise;
+}
+
+TEST(NoiseScale, DoesNotDependOnHowAReplicaIsSplit) {
+  const double whole = noise_scale_after(5, plan_overrides("dp2")).value();
+  for (const char* plan : {"dp2_tp2", "dp2_pp2", "dp2_tp2_pp2"}) {
+    const auto split = noise_scale_after(5, plan_overrides(plan));
+    EXPECT_NEAR(split.value_or(0), whole, 1e-6 * whole) << plan;
+  }
+}
+
+TEST(NoiseScale, IsNotToldWhereRanksHoldPartsOfOneGradient) {
+  const Overrides tied = {"model.tie_word_embeddings=true"};
+  const Overrides shared = {"model.num_key_value_heads=1"};
+  EXPECT_TRUE(noise_scale_after(5, plan_overrides("dp2") + tied + shared));
+  EXPECT_FALSE(noise_scale_after(5, plan_overrides("dp2_pp2") + tied));
+  EXPECT_FALSE(noise_scale_after(5, plan_overrides("dp2_tp2") + shared));
 }
 
 // Case 30: replicas that start from different seeds are found before a step.

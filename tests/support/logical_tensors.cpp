@@ -7,29 +7,9 @@
 #include <limits>
 #include <stdexcept>
 
+#include "triax/model/piece_part.h"
+
 namespace triax {
-namespace {
-
-/// The rectangle of `logical` that the piece names.
-at::Tensor logical_part(at::Tensor logical, const Piece& piece) {
-  for (size_t dim = 0; dim < piece.logical_range.size(); ++dim) {
-    const Range& range = piece.logical_range[dim];
-    logical = logical.narrow(dim, range.start, range.length);
-  }
-  return logical;
-}
-
-/// Where it stands in `stored`, turned as the logical one lies.
-at::Tensor stored_part(at::Tensor stored, const Piece& piece) {
-  for (int64_t dim = 0; dim < stored.dim(); ++dim) {
-    const int64_t side = piece.transposed ? 1 - dim : dim;
-    stored = stored.narrow(
-        dim, piece.stored_start[dim], piece.logical_range[side].length);
-  }
-  return piece.transposed ? stored.t() : stored;
-}
-
-}  // namespace
 
 LogicalTensors assemble_values(const std::vector<ParameterSlot*>& slots) {
   LogicalTensors all;

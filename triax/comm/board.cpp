@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <new>
-#include <unordered_map>
 #include <utility>
 
 #include "triax/base/error.h"
@@ -52,6 +51,12 @@ uint32_t find_or_add(Table& table,
   return std::min(num_texts, last);
 }
 
+/// An address may be that of an earlier board.
+uint64_t next_number() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1) + 1;
+}
+
 const char* base_name(const char* path) {
   const char* slash = std::strrchr(path, '/');
   return slash == nullptr ? path : slash + 1;
@@ -92,7 +97,8 @@ std::shared_ptr<Board> Board::attach(int fd) {
   return std::shared_ptr<Board>(new Board(std::move(layout)));
 }
 
-Board::Board(std::unique_ptr<Layout> layout) : layout_(std::move(layout)) {}
+Board::Board(std::unique_ptr<Layout> layout)
+    : layout_(std::move(layout)), number_(next_number()) {}
 Board::~Board() = default;
 
 int Board::fd() const {
@@ -179,7 +185,7 @@ std::string Board::name(int32_t id) const {
 
 uint32_t Board::site_id(const CallSite& site) {
   struct Known {
-    const Board* board = nullptr;
+    uint64_t board = 0;
     const char* file = nullptr;
     uint32_t line = 0;
     uint32_t id = 0;
@@ -187,14 +193,14 @@ uint32_t Board::site_id(const CallSite& site) {
   static thread_local std::array<Known, 64> cache;
   const size_t hash = (uintptr_t(site.file_name()) >> 3) + site.line() * 31;
   Known& known = cache[hash % cache.size()];
-  if (known.board != this || known.file != site.file_name() ||
+  if (known.board != number_ || known.file != site.file_name() ||
       known.line != site.line()) {
     BoardHeader& header = layout_->header();
     std::string text =
         detail::join(base_name(site.file_name()), ":", site.line());
     const uint32_t id = find_or_add(
         header.sites, header.num_sites, header.lock, text.substr(0, 60));
-    known = {this, site.file_name(), site.line(), id};
+    known = {number_, site.file_name(), site.line(), id};
   }
   return known.id;
 }

@@ -97,6 +97,7 @@ class Board {
   std::optional<std::string> find_dead_end(int rank) const;
 
   const std::unique_ptr<Layout> layout_;
+  const uint64_t number_;  // of all this process ever had
 };
 
 /// A rank that waited longer than this tells the Board for whom, and looks

@@ -247,8 +247,8 @@ std::vector<Field> parallel_fields() {
        .help = "layers of each stage, or \"auto\": as even as they go"},
       {.key = "parallel.weigh_embedding_and_head",
        .member = parallel<&Parallel::weigh_embedding_and_head>(),
-       .help = "stages = \"auto\" counts the embedding and the head as a layer "
-               "each"},
+       .help = "stages = \"auto\" counts the embedding and the head too, by "
+               "their parameters"},
       {.key = "parallel.zero",
        .member = parallel<&Parallel::zero>(),
        .help = "ZeRO stage: what replicas split (1 optimizer, 2 gradients, 3 "

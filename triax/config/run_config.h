@@ -70,7 +70,7 @@ struct ParallelConfig {
   int chunks = 1;
   bool sequence_parallel = false;
   std::vector<int64_t> stages;            // empty: auto
-  bool weigh_embedding_and_head = false;  // count them as layers in auto
+  bool weigh_embedding_and_head = false;  // auto counts their parameters too
   int64_t bucket_bytes = 25 << 20;
 
   bool operator==(const ParallelConfig&) const = default;
@@ -125,7 +125,7 @@ struct OptimizerConfig {
 struct EmulatedLink {
   double latency_seconds = 0.0;
   double bytes_per_second = 0.0;  // 0: no limit
-  double jitter = 0.0;            // share of the latency, 0 to 1
+  double jitter = 0.0;            // share of that cost, 0 to 1
 
   bool operator==(const EmulatedLink&) const = default;
 };

@@ -6,30 +6,6 @@
 #include "triax/base/error.h"
 
 namespace triax {
-namespace {
-
-/// Ranks with equal coordinates but for `axis` get the same colour.
-int color_without(const ParallelDims& dims, Coord coord, Axis axis) {
-  switch (axis) {
-    case Axis::kTp:
-      coord.tp = 0;
-      break;
-    case Axis::kPp:
-      coord.pp = 0;
-      break;
-    case Axis::kDp:
-      coord.dp = 0;
-      break;
-  }
-  return dims.rank(coord);
-}
-
-int position(const Coord& coord, Axis axis) {
-  return axis == Axis::kTp ? coord.tp
-                           : (axis == Axis::kPp ? coord.pp : coord.dp);
-}
-
-}  // namespace
 
 DeviceMesh::DeviceMesh(const ParallelDims& dims, std::unique_ptr<Group> world)
     : dims_(dims),
@@ -42,8 +18,8 @@ DeviceMesh::DeviceMesh(const ParallelDims& dims, std::unique_ptr<Group> world)
               dims_.world_size());
   for (Axis axis : {Axis::kTp, Axis::kPp, Axis::kDp}) {
     groups_[static_cast<size_t>(axis)] =
-        world_->split(color_without(dims_, coord_, axis),
-                      position(coord_, axis),
+        world_->split(dims_.group_ranks(axis, world_->rank()).front(),
+                      coord_.on(axis),
                       std::string(axis_name(axis)));
   }
   if (dims_.pp > 1) {

@@ -12,6 +12,7 @@
 
 #include "triax/base/error.h"
 #include "triax/model/parallel_rows.h"
+#include "triax/model/piece_part.h"
 
 namespace triax {
 namespace {
@@ -171,16 +172,6 @@ void draw_rectangle(const Draw& draw, Element* out) {
   });
 }
 
-void fill_constant(const at::Tensor& stored, const Piece& piece) {
-  at::Tensor part = stored;
-  for (int64_t dim = 0; dim < stored.dim(); ++dim) {
-    const int64_t logical = piece.transposed ? 1 - dim : dim;
-    part = part.narrow(
-        dim, piece.stored_start[dim], piece.logical_range[logical].length);
-  }
-  part.fill_(piece.initial.constant);
-}
-
 }  // namespace
 
 void draw_normal(PhiloxKey key,
@@ -203,7 +194,7 @@ void draw_normal(PhiloxKey key,
 void draw_piece(const at::Tensor& stored, const Piece& piece, uint64_t seed) {
   const at::Tensor data = stored.detach();
   if (piece.initial.normal_std == 0.0) {
-    fill_constant(data, piece);
+    stored_part(data, piece).fill_(piece.initial.constant);
     return;
   }
   const Draw draw{rectangle_of(piece),

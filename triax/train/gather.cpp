@@ -10,32 +10,12 @@
 
 #include "triax/base/error.h"
 #include "triax/mesh/tensor_group.h"
+#include "triax/model/piece_part.h"
 #include "triax/plan/sharding.h"
 #include "triax/plan/stage_split.h"
 
 namespace triax {
 namespace {
-
-/// The part of a stored tensor that a piece covers, in logical orientation.
-at::Tensor stored_part(const at::Tensor& stored, const Piece& piece) {
-  at::Tensor part = stored;
-  const auto dims = static_cast<int64_t>(piece.logical_range.size());
-  for (int64_t dim = 0; dim < dims; ++dim) {
-    const int64_t logical_dim = piece.transposed ? 1 - dim : dim;
-    part = part.narrow(
-        dim, piece.stored_start[dim], piece.logical_range[logical_dim].length);
-  }
-  return piece.transposed ? part.t() : part;
-}
-
-at::Tensor logical_part(const at::Tensor& logical, const Piece& piece) {
-  at::Tensor part = logical;
-  for (size_t dim = 0; dim < piece.logical_range.size(); ++dim) {
-    const Range& range = piece.logical_range[dim];
-    part = part.narrow(static_cast<int64_t>(dim), range.start, range.length);
-  }
-  return part;
-}
 
 /// Puts stored tensors together; elements nobody has placed yet are NaN.
 class Assembler {

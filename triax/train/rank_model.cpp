@@ -86,7 +86,8 @@ void break_weights(const RunConfig& config,
                    const RankModel& rank_model,
                    Break broken) {
   const Coord& coord = mesh.coord();
-  if (broken == Break::kSwapLayers && mesh.is_first_stage()) {
+  // A list of stages may give the first one a single layer.
+  if (broken == Break::kSwapLayers && rank_model.part.num_layers > 1) {
     swap_layers(rank_model);
   }
   if (broken == Break::kSwapHeads && mesh.is_first_stage() && coord.tp == 0) {

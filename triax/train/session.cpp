@@ -205,6 +205,7 @@ class Session {
     record.stats = trainer.step();
     record.seconds = seconds_since(start);
     record.gradient_noise_scale = trainer.gradient_noise_scale();
+    account.add();
     if (record.stats.step % kSharesEvery == 0) {
       record.shares = account.take(mesh_);
     }

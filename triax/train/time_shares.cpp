@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <utility>
 
 #include "triax/mesh/tensor_group.h"
 
@@ -65,48 +65,61 @@ TimeAccount::TimeAccount(Board& board, Recorder& recorder)
       next_event_(recorder.num_events()),
       since_ns_(monotonic_ns()) {}
 
-TimeShares TimeAccount::take(DeviceMesh& mesh) {
+void TimeAccount::add() {
+  const uint64_t end = recorder_.num_events();
+  const bool has_lost = end - next_event_ > kEventCapacity;
+  if (has_lost) {
+    next_event_ = end - kEventCapacity;
+  }
   const std::vector<Event> events = ended_events(recorder_, next_event_);
+  if (has_lost && !events.empty()) {
+    since_ns_ = events.front().start_ns;
+  }
   const std::vector<Event> spans = compute_spans(events);
-  std::array<double, kNumEventKinds> seconds{};
-  double bubble = 0;
-  double waits_inside = 0;
   for (const Event& event : events) {
-    const bool is_wait = event.kind == EventKind::kWait;
-    if (is_wait && event.group == pp_name_) {
-      bubble += seconds_of(event);
-      continue;
-    }
-    seconds[static_cast<int>(event.kind)] += seconds_of(event);
-    if (is_wait && is_inside(event, spans)) {
-      waits_inside += seconds_of(event);
+    const double seconds = seconds_of(event);
+    switch (event.kind) {
+      case EventKind::kForward:
+      case EventKind::kBackward:
+        seconds_[kCompute] += seconds;
+        break;
+      case EventKind::kWait:
+        seconds_[event.group == pp_name_ ? kBubble : kExposed] += seconds;
+        if (event.group != pp_name_ && is_inside(event, spans)) {
+          seconds_[kCompute] -= seconds;
+        }
+        break;
+      case EventKind::kCollective:
+      case EventKind::kSend:
+      case EventKind::kReceive:
+        seconds_[kTransfers] += seconds;
+        break;
+      case EventKind::kData:
+        seconds_[kData] += seconds;
+        break;
+      case EventKind::kOptimizer:
+        seconds_[kOptimizer] += seconds;
+        break;
+      default:
+        break;
     }
   }
   const int64_t now = monotonic_ns();
-  const double total = static_cast<double>(now - since_ns_) * 1e-9;
+  seconds_[kTotal] += static_cast<double>(now - since_ns_) * 1e-9;
   since_ns_ = now;
+}
 
-  const auto of = [&](EventKind kind) {
-    return seconds[static_cast<int>(kind)];
-  };
-  const double transfers = of(EventKind::kCollective) + of(EventKind::kSend) +
-                           of(EventKind::kReceive);
-  std::array<double, 7> parts = {
-      of(EventKind::kForward) + of(EventKind::kBackward) - waits_inside,
-      of(EventKind::kWait),
-      transfers,
-      bubble,
-      of(EventKind::kData),
-      of(EventKind::kOptimizer),
-      total};
+TimeShares TimeAccount::take(DeviceMesh& mesh) {
+  add();
+  std::array<double, kNumParts> parts = std::exchange(seconds_, {});
   sum_over(mesh.world(), parts);
-  const double whole = std::max(parts[6], 1e-12);
-  TimeShares shares{.compute = parts[0] / whole,
-                    .exposed_comm = parts[1] / whole,
-                    .total_comm = parts[2] / whole,
-                    .bubble = parts[3] / whole,
-                    .data = parts[4] / whole,
-                    .optimizer = parts[5] / whole};
+  const double whole = std::max(parts[kTotal], 1e-12);
+  TimeShares shares{.compute = parts[kCompute] / whole,
+                    .exposed_comm = parts[kExposed] / whole,
+                    .total_comm = parts[kTransfers] / whole,
+                    .bubble = parts[kBubble] / whole,
+                    .data = parts[kData] / whole,
+                    .optimizer = parts[kOptimizer] / whole};
   shares.other = std::max(0.0,
                           1 - shares.compute - shares.exposed_comm -
                               shares.bubble - shares.data - shares.optimizer);

@@ -115,7 +115,7 @@ void Trainer::make_gradients() {
       *gradients_,
       mesh_.group(Axis::kDp),
       BucketOptions{.cap_bytes = config_.parallel.bucket_bytes});
-  if (mesh_.dims().dp > 1) {
+  if (mesh_.dims().dp > 1 && !has_split_gradients()) {
     reducer_->before_reduce = [this](int bucket) {
       for (int parameter : reducer_->buckets()[bucket].parameters) {
         replica_squares_ += owned_squares(*trained_[parameter]);
@@ -180,6 +180,7 @@ StepStats Trainer::step() {
   const StepSums sums = share_sums();
   const double lr =
       learning_rate(config_.optimizer, config_.training.steps, steps_done_);
+  require_finite(sums);
   update(lr, sums.norm);
   ++steps_done_;
   const auto count = std::max<int64_t>(data_.num_valid_tokens, 1);
@@ -325,9 +326,14 @@ Trainer::StepSums Trainer::share_sums() {
   return result;
 }
 
+bool Trainer::has_split_gradients() const {
+  return (config_.model.tie_word_embeddings && mesh_.dims().pp > 1) ||
+         config_.model.num_key_value_heads < mesh_.dims().tp;
+}
+
 void Trainer::add_noise(double replica_squares, double norm) {
   const double dp = mesh_.dims().dp;
-  if (dp > 1) {
+  if (dp > 1 && !has_split_gradients()) {
     // A replica's gradient is its share of the sum, its mean dp times that;
     // then the mean over the replicas.
     const auto batch = static_cast<double>(config_.training.global_batch_size);
@@ -335,19 +341,23 @@ void Trainer::add_noise(double replica_squares, double norm) {
   }
 }
 
-void Trainer::update(double lr, double norm) {
-  const auto span = recorder_.span(EventKind::kOptimizer);
-  if (!std::isfinite(norm)) {
-    throw Error("the gradient norm is ",
-                norm,
+void Trainer::require_finite(const StepSums& sums) const {
+  const bool is_norm = !std::isfinite(sums.norm);
+  if (is_norm || !std::isfinite(sums.loss)) {
+    throw Error(is_norm ? "the gradient norm is " : "the loss is ",
+                is_norm ? sums.norm : sums.loss,
                 "; weights and optimizer state are as before this step. "
                 "Lower optimizer.lr or set training.gradient_clipping");
   }
+}
+
+void Trainer::update(double lr, double norm) {
+  const auto span = recorder_.span(EventKind::kOptimizer);
   optimizer_->step(lr, clip_factor(norm, config_.training.gradient_clipping));
 }
 
 std::optional<double> Trainer::gradient_noise_scale() const {
-  return mesh_.dims().dp > 1 ? noise_.noise_scale() : std::nullopt;
+  return noise_.noise_scale();
 }
 
 double Trainer::validate() {

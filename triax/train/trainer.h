@@ -61,7 +61,9 @@ class Trainer {
   const RankModel& rank_model() const { return rank_model_; }
   const Loader& loader() const { return *loader_; }
   const BucketReducer& reducer() const { return *reducer_; }
-  /// Estimated from replicas against their sum; empty with dp = 1.
+  /// Estimated from replicas against their sum. Empty with dp = 1, and where
+  /// several ranks hold parts of one gradient (KV replicas, tied stages): a
+  /// replica's own gradient is then nowhere whole before the replicas' sum.
   std::optional<double> gradient_noise_scale() const;
   int64_t gradient_bytes() const { return gradients_->nbytes(); }
   int64_t optimizer_bytes() const { return optimizer_->state_bytes(); }
@@ -89,7 +91,9 @@ class Trainer {
   void sum_tied_gradients();
   double owned_squares(const ParameterSlot& slot) const;
   StepSums share_sums();
+  bool has_split_gradients() const;
   void add_noise(double replica_squares, double norm);
+  void require_finite(const StepSums& sums) const;
   void update(double lr, double norm);
   void break_running_sum(int microbatch);
   std::vector<Action> my_actions(bool is_forward_only) const;
@@ -108,9 +112,7 @@ class Trainer {
   std::unique_ptr<ValidationSet> validation_;
   std::unique_ptr<Executor> executor_;
   GradientNoise noise_;
-  // Of this replica's own gradient. Where several ranks hold parts of one
-  // (KV replicas, tied stages) their parts are counted apart.
-  double replica_squares_ = 0;
+  double replica_squares_ = 0;  // of this replica's own gradient
   StepData data_;
   double loss_sum_ = 0;
   int64_t steps_done_ = 0;

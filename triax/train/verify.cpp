@@ -32,8 +32,7 @@ struct Trajectory {
   LogicalTensors end;
 };
 
-/// The same run without warm-up and with as many steps as are compared.
-RunConfig steps_config(RunConfig config) {
+RunConfig without_warmup(RunConfig config) {
   config.optimizer.warmup_steps = 0;
   return config;
 }
@@ -398,7 +397,7 @@ VerifyReport verify(const RunConfig& config,
                     DeviceMesh& mesh,
                     const std::shared_ptr<Board>& board,
                     const VerifyOptions& options) {
-  const RunConfig tried = steps_config(config);
+  const RunConfig tried = without_warmup(config);
   Recorder recorder(board, mesh.rank());
   const Trajectory layout = record_steps(tried, mesh, recorder, options);
   if (mesh.rank() != 0) {
