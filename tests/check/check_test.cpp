@@ -482,7 +482,13 @@ TEST_F(Files, MegatronsFilesComeInPairsAndHaveTheirOwnVocabulary) {
   write_file_atomically(path("tokens.idx"), "x");
   EXPECT_EQ(rules_of({prefix}), "data-path data.path\n");
   write_file_atomically(path("tokens.bin"), "x");
-  EXPECT_EQ(rules_of({prefix, "model.vocab_size=100"}), "");
+  EXPECT_EQ(rules_of({prefix}), "data-path data.path\n");  // no index
+  const std::string golden =
+      "data.path=" + std::string(TRIAX_SOURCE_DIR) + "/tests/data/golden";
+  const std::string four = "data.sequence_length=4";
+  EXPECT_EQ(rules_of({golden, four, "model.vocab_size=100"}), "");
+  EXPECT_EQ(rules_of({golden, four, "training.global_batch_size=2"}),
+            "data-too-short data.path\n");
 }
 
 TEST_F(Files, DataHoldsAtLeastOneSample) {

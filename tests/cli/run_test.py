@@ -175,6 +175,39 @@ class RunTest(unittest.TestCase):
             self.assertEqual(process.returncode, 130)
             self.assertIn("no state was saved", errors)
 
+    def test_closed_streams_are_not_taken_by_the_run(self):
+        for closed in ("1>&- 2>&-", "0<&- 1>&- 2>&-", "0<&- 2>&-"):
+            number = len(list(self.path(".").glob("closed*")))
+            line = (f"{TRIAX} train run.toml run.dir=closed{number} "
+                    f"{closed}")
+            result = subprocess.run(["sh", "-c", line], cwd=self.folder,
+                                    timeout=120)
+            self.assertEqual(result.returncode, 0, closed)
+            self.assertEqual(len(self.metrics(f"closed{number}")), 6)
+
+    def test_output_that_is_lost_is_an_error(self):
+        for verb in ("check", "train --print-config", "train --dry-run"):
+            line = f"{TRIAX} {verb} run.toml >/dev/full"
+            result = subprocess.run(["sh", "-c", line], cwd=self.folder,
+                                    capture_output=True, timeout=120)
+            self.assertEqual(result.returncode, 1, verb)
+            self.assertIn(b"stdout", result.stderr)
+
+    def test_a_signal_to_one_rank_is_an_interruption(self):
+        process = self.start("train", "run.toml", "run.dir=out",
+                             "training.steps=100000")
+        self.wait_for_step(process, 3)
+        os.kill(self.ranks_of(process)[1], signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn("no state was saved", errors)
+
+    def test_folders_with_odd_names(self):
+        for name in ("slash/", "-x"):
+            result = self.triax("train", "run.toml", f'run.dir="{name}"')
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(len(self.metrics(f"./{name}")), 6)
+
     def test_nothing_outlives_a_killed_front(self):
         process = self.start("train", "run.toml", "run.dir=out",
                              "training.steps=100000")

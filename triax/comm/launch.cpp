@@ -65,7 +65,6 @@ class Launcher {
   void adopt_ranks();
   void watch_child();
   void end_with_child(int wait_status);
-  bool have_all_finished() const;
   void look();
   void look_at_stops(double seconds);
   void look_at_stop(int rank, double seconds);
@@ -229,15 +228,6 @@ void Launcher::watch_child() {
   }
 }
 
-bool Launcher::have_all_finished() const {
-  for (int rank = 0; rank < board_->world_size(); ++rank) {
-    if (!board_->is_finished(rank)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 void Launcher::end_with_child(int wait_status) {
   if (board_->first_failed()) {
     fail_first();
@@ -249,9 +239,6 @@ void Launcher::end_with_child(int wait_status) {
   const bool is_interrupted = stop_requested_at_ != kNever;
   if (code == 1 || code == 2) {
     exit_code_ = code;
-  } else if (code == 0 && !have_all_finished()) {
-    fail(
-        fmt::format("{} ended without having run its ranks", options_.program));
   } else if (code == 0 || code == 130) {
     exit_code_ = is_interrupted ? 130 : code;
   } else {

@@ -95,7 +95,13 @@ class Session {
 
   int run() {
     const Clock::time_point start = Clock::now();
-    Trainer trainer(config_, mesh_, recorder_);
+    Trainer trainer(
+        config_,
+        mesh_,
+        recorder_,
+        {.broken = Break::kNone, .on_failure = [this](const std::string& text) {
+           board_->fail(mesh_.rank(), text);
+         }});
     facts_ = gather_facts();
     say_facts(trainer);
     train(trainer);
@@ -189,9 +195,11 @@ class Session {
       }
       show(record, line);
       if (agree_to_stop()) {
-        display_.say(
-            fmt::format("stopped on request after step {}; no state was saved",
-                        trainer.steps_done()));
+        if (mesh_.rank() == 0) {
+          log_warning("stopped on request after step ",
+                      trainer.steps_done(),
+                      "; no state was saved");
+        }
         is_stopped_ = true;
         return;
       }

@@ -68,6 +68,7 @@ Trainer::Trainer(const RunConfig& config,
       mesh_(mesh),
       recorder_(recorder),
       broken_(options.broken),
+      on_failure_(options.on_failure),
       rank_model_(build_rank_model(config, mesh, options.broken)),
       partial_(config.model, mesh.group(Axis::kTp)) {
   make_gradients();
@@ -168,6 +169,17 @@ StageCalls Trainer::training_calls() {
 }
 
 StepStats Trainer::step() {
+  try {
+    return run_step();
+  } catch (const std::exception& error) {
+    if (on_failure_) {
+      on_failure_(error.what());
+    }
+    throw;
+  }
+}
+
+StepStats Trainer::run_step() {
   {
     const auto span = recorder_.span(EventKind::kData);
     data_ = loader_->next();

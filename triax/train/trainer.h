@@ -36,6 +36,9 @@ struct StepStats {
 
 struct TrainerOptions {
   Break broken = Break::kNone;
+  /// Told what a step threw while its operations are still under way: the
+  /// trainer's end waits for them, so tell the other ranks here (Board::fail).
+  std::function<void(const std::string& text)> on_failure = {};
 };
 
 /// Trains one rank's part of the model. Every rank of the mesh must call the
@@ -77,6 +80,7 @@ class Trainer {
     double loss = 0;  // summed over the valid tokens
   };
 
+  StepStats run_step();
   void make_gradients();
   void make_loaders();
   StageCalls training_calls();
@@ -102,6 +106,7 @@ class Trainer {
   DeviceMesh& mesh_;
   Recorder& recorder_;
   const Break broken_;
+  const std::function<void(const std::string&)> on_failure_;
   RankModel rank_model_;
   PartialGradients partial_;
   std::vector<ParameterSlot*> trained_;  // not frozen, in buffer order

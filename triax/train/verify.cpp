@@ -77,9 +77,16 @@ std::vector<RunConfig> noise_configs(const RunConfig& config) {
 
 Trajectory record_steps(const RunConfig& config,
                         DeviceMesh& mesh,
-                        Recorder& recorder,
+                        const std::shared_ptr<Board>& board,
                         const VerifyOptions& options) {
-  Trainer trainer(config, mesh, recorder, {.broken = options.broken});
+  Recorder recorder(board, mesh.rank());
+  Trainer trainer(
+      config,
+      mesh,
+      recorder,
+      {.broken = options.broken, .on_failure = [&](const std::string& text) {
+         board->fail(mesh.rank(), text);
+       }});
   const auto gather = [&](SlotTensor which) {
     return gather_logical(config, mesh, trainer.rank_model().slots, which);
   };
@@ -104,8 +111,7 @@ Trajectory record_alone(const RunConfig& config, int64_t num_steps) {
   const std::shared_ptr<Board> board = Board::create(1);
   const auto world = make_local_world(1, {.board = board});
   DeviceMesh mesh(ParallelDims{}, world->join(0));
-  Recorder recorder(board, 0);
-  return record_steps(config, mesh, recorder, {.num_steps = num_steps});
+  return record_steps(config, mesh, board, {.num_steps = num_steps});
 }
 
 double norm_of(const at::Tensor& tensor) {
@@ -398,8 +404,7 @@ VerifyReport verify(const RunConfig& config,
                     const std::shared_ptr<Board>& board,
                     const VerifyOptions& options) {
   const RunConfig tried = without_warmup(config);
-  Recorder recorder(board, mesh.rank());
-  const Trajectory layout = record_steps(tried, mesh, recorder, options);
+  const Trajectory layout = record_steps(tried, mesh, board, options);
   if (mesh.rank() != 0) {
     return {};
   }
