@@ -47,7 +47,11 @@ bench: build data
 format:
 	git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i
 
-# ASan + UBSan and TSan on everything without LibTorch.
+# Ranks as threads is what TSan can follow; ten thousand operations and eight
+# ranks take it minutes and find no more.
+TSAN_TESTS := -Launch*:FindRunProgram*:StartProcess*:ReadTail*:*Thousand*:Ranks/*8*
+
+# ASan + UBSan on everything without LibTorch, TSan on comm.
 sanitize: setup-tests
 	cmake -G Ninja -B build-asan -S . -DTRIAX_TORCH=OFF -DTRIAX_BENCH=OFF \
 	  "-DTRIAX_SANITIZE=address;undefined"
@@ -56,7 +60,7 @@ sanitize: setup-tests
 	cmake -G Ninja -B build-tsan -S . -DTRIAX_TORCH=OFF -DTRIAX_BENCH=OFF \
 	  -DTRIAX_SANITIZE=thread
 	cmake --build build-tsan --target test_comm
-	build-tsan/tests/test_comm
+	build-tsan/tests/test_comm --gtest_filter='$(TSAN_TESTS)'
 
 clean:
 	rm -rf $(BUILD) build-asan build-tsan
