@@ -25,23 +25,6 @@ DType to_dtype(at::ScalarType type) {
   }
 }
 
-at::ScalarType to_scalar_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-      return at::kDouble;
-    case DType::kFloat32:
-      return at::kFloat;
-    case DType::kBfloat16:
-      return at::kBFloat16;
-    case DType::kFloat16:
-      return at::kHalf;
-    case DType::kInt64:
-      return at::kLong;
-  }
-  TRIAX_CHECK(false, "unknown dtype");
-  return at::kFloat;
-}
-
 Buffer as_buffer(const at::Tensor& tensor) {
   TRIAX_CHECK(tensor.is_contiguous(), "a buffer must be contiguous");
   return {tensor.data_ptr(), tensor.numel(), to_dtype(tensor.scalar_type())};

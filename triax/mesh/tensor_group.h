@@ -6,12 +6,12 @@
 #include <span>
 
 #include "triax/comm/group.h"
+#include "triax/model/scalar_type.h"
 
 namespace triax {
 
 /// Throws Error for a type that does not travel between ranks.
 DType to_dtype(at::ScalarType type);
-at::ScalarType to_scalar_type(DType dtype);
 
 /// The tensor's elements as a buffer. The tensor must be contiguous (checked)
 /// and outlive the operation.

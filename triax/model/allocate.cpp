@@ -6,26 +6,10 @@
 
 #include "triax/base/error.h"
 #include "triax/model/initial_values.h"
+#include "triax/model/scalar_type.h"
 
 namespace triax {
 namespace {
-
-at::ScalarType scalar_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-      return at::kDouble;
-    case DType::kFloat32:
-      return at::kFloat;
-    case DType::kBfloat16:
-      return at::kBFloat16;
-    case DType::kFloat16:
-      return at::kHalf;
-    case DType::kInt64:
-      break;
-  }
-  TRIAX_CHECK(false, "parameters of ", dtype_name(dtype));
-  return at::kFloat;
-}
 
 /// An embedding holds the rows its one piece names.
 void place_embedding(Embedding& embedding) {
@@ -80,7 +64,8 @@ void set_layouts(Transformer& model,
 }
 
 void allocate(Transformer& model, DType dtype, uint64_t seed) {
-  const at::ScalarType type = scalar_type(dtype);
+  TRIAX_CHECK(dtype != DType::kInt64, "parameters of ", dtype_name(dtype));
+  const at::ScalarType type = to_scalar_type(dtype);
   model.apply([type](torch::nn::Module& module) {
     if (auto* owner = dynamic_cast<ParameterModule*>(&module)) {
       owner->allocate_own_slots(type);
