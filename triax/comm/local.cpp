@@ -94,8 +94,10 @@ class LocalWork : public Work::State {
     try {
       context.stand_by(
           *started.op, lane_.num_moves, start_ns, [&](int64_t& until_ns) {
-            driver.drive(until_ns);
-            return started.is_done.load();
+            const bool has_moved = driver.drive(until_ns);
+            return started.is_done.load() ? Look::kReady
+                   : has_moved            ? Look::kMoved
+                                          : Look::kIdle;
           });
     } catch (const Error&) {
       // The world has failed: the next steps take every operation off.
@@ -189,14 +191,17 @@ void LocalGroup::run(const Call& call) {
   } else {
     const std::unique_ptr<LocalOp> op = make_op(call, issued);
     std::atomic<int64_t>& num_moves = issued.lane->num_moves;
-    const auto is_done = [&](int64_t& until_ns) {
-      if (op->advance()) {
+    const auto advance = [&](int64_t& until_ns) {
+      const bool has_moved = op->advance();
+      if (has_moved) {
         num_moves.fetch_add(1, std::memory_order_relaxed);
       }
       until_ns = std::min(until_ns, op->wake_ns());
-      return op->is_done();
+      return op->is_done() ? Look::kReady
+             : has_moved   ? Look::kMoved
+                           : Look::kIdle;
     };
-    context.stand_by(*op, num_moves, issued.start_ns, is_done);
+    context.stand_by(*op, num_moves, issued.start_ns, advance);
   }
   const int64_t end_ns = now_ns();
   span.end_at(end_ns);

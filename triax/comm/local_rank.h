@@ -38,15 +38,16 @@ class LocalRank {
   [[noreturn]] void fail(const std::string& text);
   /// The calling thread issues an operation of this rank.
   void note_issuer();
-  /// Blocks until `is_done(until_ns)`, which may lower the time to look again.
+  /// Blocks until `advance(until_ns)` is kReady; it may lower the time to look
+  /// again.
   /// Meanwhile tells the Board whom `op` waits for, looks for a diagnosis, and
   /// throws Error: of a failed rank, of a diagnosis, or after the deadline
   /// without a change of `num_moves`.
-  template <class IsDone>
+  template <class Advance>
   void stand_by(const LocalOp& op,
                 const std::atomic<int64_t>& num_moves,
                 int64_t start_ns,
-                IsDone&& is_done);
+                Advance&& advance);
 
  private:
   /// How long one wait has lasted.
@@ -62,21 +63,21 @@ class LocalRank {
   std::atomic<bool> has_many_issuers_{false};
 };
 
-template <class IsDone>
+template <class Advance>
 void LocalRank::stand_by(const LocalOp& op,
                          const std::atomic<int64_t>& num_moves,
                          int64_t start_ns,
-                         IsDone&& is_done) {
+                         Advance&& advance) {
   Patience patience;
   patience.moved_ns = start_ns;
   patience.num_moves = num_moves.load(std::memory_order_relaxed);
   patience.look_ns = start_ns + std::min(kPatienceNs, deadline_ns);
   int64_t until_ns = patience.look_ns;
-  const auto is_ready = [&] {
+  const auto look_at = [&] {
     board->throw_if_failed();
-    return is_done(until_ns);
+    return advance(until_ns);
   };
-  while (!wait_until(board->bell(rank), until_ns, is_ready)) {
+  while (!wait_until(board->bell(rank), until_ns, look_at)) {
     if (now_ns() >= patience.look_ns) {
       look(op, num_moves.load(std::memory_order_relaxed), patience);
     }
