@@ -110,9 +110,6 @@ TEST_P(Allocate, ModulesLearnWhatTheyHold) {
       ranks(GetParam(), whole_model(GetParam()), 2, DType::kFloat32);
   EXPECT_EQ(models[1]->embedding->first_row, 6);
   EXPECT_EQ(models[1]->embedding->num_valid, 5);
-  EXPECT_EQ(models[1]->head_rows().first, 6);
-  EXPECT_EQ(models[1]->head_rows().num_valid, 5);
-  EXPECT_EQ(models[1]->head_rows().num_stored, 6);
   for (const auto& block : models[1]->blocks) {
     EXPECT_EQ(block->attention->first_head, 2);
     EXPECT_EQ(block->attention->heads().num_queries, 2);

@@ -295,15 +295,27 @@ std::string error_of(const OptimizerConfig& config) {
   return "no error";
 }
 
+/// Elements of state that the optimizer of `config` really has for a parameter
+/// of one element.
+int64_t states_made(const OptimizerConfig& config) {
+  const at::Tensor parameter = at::zeros({64});
+  const auto optimizer = make_optimizer(
+      config, {{.parameter = parameter, .gradient = at::zeros({64})}});
+  return optimizer->state_bytes() / static_cast<int64_t>(parameter.nbytes());
+}
+
 TEST(MakeOptimizer, ReadsTheConfig) {
   OptimizerConfig config;
   EXPECT_NE(dynamic_cast<AdamW*>(make_optimizer(config, {}).get()), nullptr);
-  EXPECT_EQ(state_elements_per_parameter(config), 2);
+  EXPECT_EQ(config.num_states(), 2);
+  EXPECT_EQ(states_made(config), 2);
   config.name = "sgd";
   EXPECT_NE(dynamic_cast<Sgd*>(make_optimizer(config, {}).get()), nullptr);
-  EXPECT_EQ(state_elements_per_parameter(config), 0);
+  EXPECT_EQ(config.num_states(), 0);
+  EXPECT_EQ(states_made(config), 0);
   config.momentum = 0.9;
-  EXPECT_EQ(state_elements_per_parameter(config), 1);
+  EXPECT_EQ(config.num_states(), 1);
+  EXPECT_EQ(states_made(config), 1);
 }
 
 TEST(MakeOptimizer, RefusesWhatIsNoOptimizer) {

@@ -34,10 +34,10 @@
 namespace triax {
 namespace {
 
-LogicalTensors gather_on_first(const RunConfig& config,
-                               Trainer& trainer,
-                               DeviceMesh& mesh,
-                               SlotTensor which) {
+GatheredTensors gather_on_first(const RunConfig& config,
+                                Trainer& trainer,
+                                DeviceMesh& mesh,
+                                SlotTensor which) {
   return gather_logical(config, mesh, trainer.rank_model().slots, which);
 }
 
@@ -51,17 +51,17 @@ ParameterSlot* slot_of(const Trainer& trainer, const std::string& name) {
 }
 
 /// The weights after some steps, on world rank 0.
-LogicalTensors weights_after(int num_steps,
-                             const Overrides& overrides,
-                             Break broken = Break::kNone) {
+GatheredTensors weights_after(int num_steps,
+                              const Overrides& overrides,
+                              Break broken = Break::kNone) {
   const RunConfig config = checked_tiny_run(overrides);
-  LogicalTensors weights;
+  GatheredTensors weights;
   train_layout(config,
                [&](Trainer& trainer, DeviceMesh& mesh) {
                  for (int step = 0; step < num_steps; ++step) {
                    trainer.step();
                  }
-                 LogicalTensors gathered =
+                 GatheredTensors gathered =
                      gather_on_first(config, trainer, mesh, weight_of);
                  if (mesh.rank() == 0) {
                    weights = std::move(gathered);
@@ -82,7 +82,7 @@ TEST(Case10, GradientsOfSharedKvHeadsAreThoseOfOneRank) {
 
 struct HeadRun {
   double loss = 0;
-  LogicalTensors gradients;
+  GatheredTensors gradients;
 };
 
 /// One step with an output weight of zeros, V = 11.
@@ -97,7 +97,7 @@ HeadRun run_with_zero_head(const std::string& plan) {
       head->tensor.zero_();
     }
     trainer.on_gradients = [&] {
-      LogicalTensors gathered =
+      GatheredTensors gathered =
           gather_on_first(config, trainer, mesh, gradient_of);
       if (mesh.rank() == 0) {
         run.gradients = std::move(gathered);
@@ -254,7 +254,7 @@ const std::vector<Overrides>& layouts_with_copies() {
 
 TEST(Copies, AreBitEqualAfterTwentySteps) {
   for (const Overrides& layout : layouts_with_copies()) {
-    const LogicalTensors weights = weights_after(20, layout);
+    const GatheredTensors weights = weights_after(20, layout);
     EXPECT_THAT(weights.drifted, testing::IsEmpty())
         << testing::PrintToString(layout);
     EXPECT_FALSE(weights.tensors.empty());
@@ -262,7 +262,7 @@ TEST(Copies, AreBitEqualAfterTwentySteps) {
 }
 
 TEST(Copies, ThatDriftAreNamedWithTheirRanks) {
-  const LogicalTensors weights =
+  const GatheredTensors weights =
       weights_after(2, layouts_with_copies()[4], Break::kSkipKvSum);
   ASSERT_FALSE(weights.drifted.empty());
   EXPECT_THAT(weights.drifted.front(),
@@ -304,13 +304,13 @@ TEST(NoiseScale, IsNotToldWhereRanksHoldPartsOfOneGradient) {
 // Case 30: replicas that start from different seeds are found before a step.
 TEST(Case30, UnequalReplicasAreSeenBeforeTheFirstStep) {
   const RunConfig config = checked_tiny_run({"parallel.dp=2"});
-  LogicalTensors weights;
+  GatheredTensors weights;
   run_ranks(2, [&](std::unique_ptr<Group> world) {
     DeviceMesh mesh(make_parallel_dims(config.parallel), std::move(world));
     RunConfig mine = config;
     mine.training.seed += mesh.coord().dp;
     const RankModel rank_model = build_rank_model(mine, mesh);
-    LogicalTensors gathered =
+    GatheredTensors gathered =
         gather_logical(config, mesh, rank_model.slots, weight_of);
     if (mesh.rank() == 0) {
       weights = std::move(gathered);
@@ -326,9 +326,9 @@ std::string layer_of(const std::string& name) {
 
 // Case 30: one seed for four stages, and no two layers are alike.
 TEST(Case30, InitialWeightsAreThoseOfOneRankAndDifferByLayer) {
-  const LogicalTensors alone = weights_after(0, {});
+  const GatheredTensors alone = weights_after(0, {});
   for (const char* plan : {"pp4", "tp4", "dp2_tp2_pp2"}) {
-    const LogicalTensors split = weights_after(0, plan_overrides(plan));
+    const GatheredTensors split = weights_after(0, plan_overrides(plan));
     for (const auto& [name, weight] : alone.tensors) {
       EXPECT_TRUE(at::equal(split.tensors.at(name), weight)) << name;
     }

@@ -6,6 +6,7 @@
 
 #include "triax/check/findings.h"
 #include "triax/config/name_pattern.h"
+#include "triax/config/pattern_setting.h"
 #include "triax/config/problem.h"
 #include "triax/plan/sharding.h"
 
@@ -16,10 +17,8 @@ namespace {
 using StoredNames = std::vector<std::string>;
 
 std::vector<StoredNames> stored_names(const ModelConfig& model) {
-  ModelPart whole;
-  whole.num_layers = static_cast<int>(model.num_hidden_layers);
   std::vector<StoredNames> all;
-  for (const ParameterLayout& layout : parameter_layouts(model, whole, 1, 0)) {
+  for (const ParameterLayout& layout : whole_model_layouts(model, /*tp=*/1)) {
     StoredNames names;
     for (const Piece& piece : layout.pieces) {
       if (std::find(names.begin(), names.end(), piece.logical_name) ==
@@ -30,32 +29,6 @@ std::vector<StoredNames> stored_names(const ModelConfig& model) {
     all.push_back(std::move(names));
   }
   return all;
-}
-
-// What the patterns make of one parameter; groups: the last match wins.
-struct Setting {
-  bool is_frozen = false;
-  std::optional<double> lr;
-  std::optional<double> weight_decay;
-
-  bool operator==(const Setting&) const = default;
-};
-
-Setting setting_of(const OptimizerConfig& optimizer, const std::string& name) {
-  for (const std::string& pattern : optimizer.freeze) {
-    if (matches_pattern(pattern, name)) {
-      return {.is_frozen = true, .lr = {}, .weight_decay = {}};
-    }
-  }
-  Setting setting;
-  for (const OptimizerGroup& group : optimizer.group) {
-    if (matches_pattern(group.pattern, name)) {
-      setting.lr = group.lr ? group.lr : setting.lr;
-      setting.weight_decay =
-          group.weight_decay ? group.weight_decay : setting.weight_decay;
-    }
-  }
-  return setting;
 }
 
 void check_matches(Findings& findings,
@@ -80,9 +53,9 @@ void check_matches(Findings& findings,
 void check_fused(Findings& findings, const std::vector<StoredNames>& stored) {
   const OptimizerConfig& optimizer = findings.config.optimizer;
   for (const StoredNames& names : stored) {
-    const Setting first = setting_of(optimizer, names.front());
+    const PatternSetting first = pattern_setting(optimizer, names.front());
     for (const std::string& name : names) {
-      const Setting other = setting_of(optimizer, name);
+      const PatternSetting other = pattern_setting(optimizer, name);
       if (other == first) {
         continue;
       }
@@ -103,7 +76,7 @@ void check_fused(Findings& findings, const std::vector<StoredNames>& stored) {
 void check_something_trains(Findings& findings,
                             const std::vector<StoredNames>& stored) {
   for (const StoredNames& names : stored) {
-    if (!setting_of(findings.config.optimizer, names.front()).is_frozen) {
+    if (!pattern_setting(findings.config.optimizer, names.front()).is_frozen) {
       return;
     }
   }

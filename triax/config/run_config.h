@@ -118,6 +118,11 @@ struct OptimizerConfig {
   std::vector<std::string> freeze;
   std::vector<OptimizerGroup> group;
 
+  /// Elements of state for each element of a parameter.
+  int64_t num_states() const {
+    return name == "adamw" ? 2 : momentum == 0.0 ? 0 : 1;
+  }
+
   bool operator==(const OptimizerConfig&) const = default;
 };
 

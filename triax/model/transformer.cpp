@@ -59,8 +59,7 @@ bool has_learned_positions(const ModelConfig& config) {
 
 }  // namespace
 
-Transformer::Transformer(const ModelConfig& config, const ModelPart& part)
-    : vocab_size_(config.vocab_size) {
+Transformer::Transformer(const ModelConfig& config, const ModelPart& part) {
   BlockOptions options = config.family == ModelFamily::kGpt2
                              ? gpt2_options(config)
                              : llama_options(config);
@@ -126,16 +125,6 @@ at::Tensor Transformer::forward(const at::Tensor& input, const Place& place) {
     hidden = block->forward(hidden, place);
   }
   return head ? head->forward(final_norm->forward(hidden)) : hidden;
-}
-
-HeadRows Transformer::head_rows() const {
-  TRIAX_CHECK(head != nullptr, "this part has no head");
-  const ParameterLayout& layout = head->weight->layout;
-  if (layout.pieces.empty()) {
-    return {vocab_size_, 0, layout.shape[0]};
-  }
-  const Range& rows = layout.pieces.front().logical_range.front();
-  return {rows.start, rows.length, layout.shape[0]};
 }
 
 void set_matmul_dtype(Transformer& model, at::ScalarType dtype) {

@@ -18,13 +18,6 @@
 
 namespace triax {
 
-/// Which rows of the vocabulary the head holds.
-struct HeadRows {
-  int64_t first = 0;       // global index of its first row
-  int64_t num_valid = 0;   // rows of the vocabulary
-  int64_t num_stored = 0;  // with padding: the width of the logits
-};
-
 /// A part of a transformer language model: GPT-2 or Llama. Names no rank.
 ///
 /// Its parameters exist as shapes until allocate() (model/allocate.h). Paths:
@@ -43,9 +36,6 @@ class Transformer : public torch::nn::Module {
   /// no slot of its own; without the embedding it has head.weight.
   std::vector<ParameterSlot*> slots() { return collect_slots(*this); }
 
-  /// Only with the head.
-  HeadRows head_rows() const;
-
   // Null where the part, or the family, does not have it.
   std::shared_ptr<Embedding> embedding;
   std::shared_ptr<Embedding> position_embedding;
@@ -56,8 +46,6 @@ class Transformer : public torch::nn::Module {
 
  private:
   at::Tensor embed(const at::Tensor& ids, const Place& place);
-
-  const int64_t vocab_size_;
 };
 
 /// The dtype of the matrix products and of attention. bf16 over fp32 weights:

@@ -203,11 +203,4 @@ std::unique_ptr<Optimizer> make_optimizer(
   throw Error("optimizer.name must be adamw or sgd, not \"", config.name, "\"");
 }
 
-int64_t state_elements_per_parameter(const OptimizerConfig& config) {
-  if (config.name == "adamw") {
-    return 2;
-  }
-  return config.momentum == 0.0 ? 0 : 1;
-}
-
 }  // namespace triax

@@ -127,7 +127,4 @@ class Sgd : public Optimizer {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config,
                                           std::vector<OptimizedTensor> tensors);
 
-/// Elements of state per element of a parameter: 2 adamw, 1 or 0 sgd.
-int64_t state_elements_per_parameter(const OptimizerConfig& config);
-
 }  // namespace triax

@@ -6,6 +6,7 @@
 
 #include "triax/base/error.h"
 #include "triax/config/name_pattern.h"
+#include "triax/config/pattern_setting.h"
 
 namespace triax {
 namespace {
@@ -17,23 +18,13 @@ bool is_decayed(ParameterRole role) {
 ParameterSetting setting_of(const OptimizerConfig& config,
                             ParameterRole role,
                             const std::string& logical_name) {
-  ParameterSetting setting;
-  setting.weight_decay = is_decayed(role) ? config.weight_decay : 0.0;
-  for (const OptimizerGroup& group : config.group) {
-    if (!matches_pattern(group.pattern, logical_name)) {
-      continue;
-    }
-    if (group.lr) {
-      setting.lr_scale = *group.lr / config.lr;
-    }
-    setting.weight_decay = group.weight_decay.value_or(setting.weight_decay);
+  const PatternSetting by_pattern = pattern_setting(config, logical_name);
+  if (by_pattern.is_frozen) {
+    return {.lr_scale = 1.0, .weight_decay = 0.0, .is_frozen = true};
   }
-  for (const std::string& pattern : config.freeze) {
-    if (matches_pattern(pattern, logical_name)) {
-      return {.lr_scale = 1.0, .weight_decay = 0.0, .is_frozen = true};
-    }
-  }
-  return setting;
+  const double decay = is_decayed(role) ? config.weight_decay : 0.0;
+  return {.lr_scale = by_pattern.lr ? *by_pattern.lr / config.lr : 1.0,
+          .weight_decay = by_pattern.weight_decay.value_or(decay)};
 }
 
 // Every pattern with the field it stands in.

@@ -36,14 +36,6 @@ ElementBytes element_bytes(Precision precision) {
   return {};
 }
 
-int64_t optimizer_states(const OptimizerConfig& optimizer) {
-  if (optimizer.name == "adamw") {
-    return 2;
-  }
-  TRIAX_CHECK(optimizer.name == "sgd", optimizer.name);
-  return optimizer.momentum == 0.0 ? 0 : 1;
-}
-
 /// Counts the bytes of one stage.
 class StageCount {
  public:
@@ -77,7 +69,7 @@ class StageCount {
   void add_states(std::vector<MemoryLine>& lines) const {
     const StoredCount stored = count_stored(layouts_);
     const int64_t nbytes = stored.num_stored * size_.weight;
-    const int64_t states = optimizer_states(config_.optimizer);
+    const int64_t states = config_.optimizer.num_states();
     lines.push_back({"parameters",
                      nbytes,
                      fmt::format("{} B x elements, at most {} of padding",

@@ -318,4 +318,12 @@ std::vector<ParameterLayout> parameter_layouts(const ModelConfig& model,
   return list.take();
 }
 
+std::vector<ParameterLayout> whole_model_layouts(const ModelConfig& model,
+                                                 int tp) {
+  const ModelPart whole{
+      .first_layer = 0,
+      .num_layers = static_cast<int>(model.num_hidden_layers)};
+  return parameter_layouts(model, whole, tp, 0);
+}
+
 }  // namespace triax

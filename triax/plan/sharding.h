@@ -70,4 +70,8 @@ std::vector<ParameterLayout> parameter_layouts(const ModelConfig& model,
                                                int tp,
                                                int tp_rank);
 
+/// The layouts of all stages, as rank 0 of tp stores them.
+std::vector<ParameterLayout> whole_model_layouts(const ModelConfig& model,
+                                                 int tp);
+
 }  // namespace triax

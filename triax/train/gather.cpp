@@ -28,7 +28,7 @@ class Assembler {
     }
   }
 
-  LogicalTensors take() {
+  GatheredTensors take() {
     for (const auto& [name, tensor] : result_.tensors) {
       TRIAX_CHECK(placed_[name] == tensor.numel(), name, " is not whole");
     }
@@ -81,7 +81,7 @@ class Assembler {
                                            difference));
   }
 
-  LogicalTensors result_;
+  GatheredTensors result_;
   std::map<std::string, int64_t> placed_;
   std::map<std::pair<std::string, std::vector<int64_t>>, int> owners_;
 };
@@ -114,10 +114,10 @@ at::Tensor gradient_of(const ParameterSlot& slot) {
   return slot.tensor.grad();
 }
 
-LogicalTensors gather_logical(const RunConfig& config,
-                              DeviceMesh& mesh,
-                              const std::vector<ParameterSlot*>& slots,
-                              SlotTensor which) {
+GatheredTensors gather_logical(const RunConfig& config,
+                               DeviceMesh& mesh,
+                               const std::vector<ParameterSlot*>& slots,
+                               SlotTensor which) {
   std::map<std::string, ParameterSlot*> mine;
   for (ParameterSlot* slot : slots) {
     mine[slot->layout.name] = slot;
@@ -144,7 +144,7 @@ LogicalTensors gather_logical(const RunConfig& config,
       }
     }
   }
-  return world.rank() == 0 ? assembler.take() : LogicalTensors{};
+  return world.rank() == 0 ? assembler.take() : GatheredTensors{};
 }
 
 }  // namespace triax

@@ -13,10 +13,13 @@
 
 namespace triax {
 
+/// By logical name.
+using TensorMap = std::map<std::string, at::Tensor>;
+
 /// What a layout's ranks hold, put together under logical names.
-struct LogicalTensors {
-  /// By logical name, in the logical shape, fp64.
-  std::map<std::string, at::Tensor> tensors;
+struct GatheredTensors {
+  /// In the logical shape, fp64.
+  TensorMap tensors;
   /// Logical parameters of which two ranks hold different copies, with the
   /// largest difference and both ranks, as sentences.
   std::vector<std::string> drifted;
@@ -30,9 +33,9 @@ at::Tensor gradient_of(const ParameterSlot& slot);
 
 /// Collects a tensor of every slot on world rank 0, comparing every copy along
 /// dp, tp and tied stages. Every rank must call; others get nothing back.
-LogicalTensors gather_logical(const RunConfig& config,
-                              DeviceMesh& mesh,
-                              const std::vector<ParameterSlot*>& slots,
-                              SlotTensor which);
+GatheredTensors gather_logical(const RunConfig& config,
+                               DeviceMesh& mesh,
+                               const std::vector<ParameterSlot*>& slots,
+                               SlotTensor which);
 
 }  // namespace triax

@@ -32,13 +32,6 @@ at::Tensor as_tensor(const std::vector<int64_t>& values, int64_t num_rows) {
       at::kLong);
 }
 
-std::vector<ParameterLayout> whole_model_layouts(const RunConfig& config) {
-  const ModelPart whole{
-      .first_layer = 0,
-      .num_layers = static_cast<int>(config.model.num_hidden_layers)};
-  return parameter_layouts(config.model, whole, config.parallel.tp, 0);
-}
-
 Loader::Options loader_options(const RunConfig& config, int dp_rank) {
   return {.batch = make_batch_options(config, dp_rank),
           .seed = static_cast<uint64_t>(config.training.seed),
@@ -90,7 +83,9 @@ std::vector<Action> Trainer::my_actions(bool is_forward_only) const {
 }
 
 void Trainer::make_gradients() {
-  check_parameter_groups(config_.optimizer, whole_model_layouts(config_));
+  check_parameter_groups(
+      config_.optimizer,
+      whole_model_layouts(config_.model, config_.parallel.tp));
   std::vector<at::Tensor> parameters;
   std::vector<OptimizedTensor> optimized;
   // Backward finishes the last layers first: lay them out in that order.

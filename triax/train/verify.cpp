@@ -8,120 +8,49 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
-#include "triax/base/error.h"
-#include "triax/base/json.h"
-#include "triax/comm/local.h"
+#include "triax/optim/lr_schedule.h"
 #include "triax/plan/logical_parameters.h"
-#include "triax/train/gather.h"
-#include "triax/train/trainer.h"
+#include "triax/train/replay.h"
+#include "triax/train/trajectory.h"
 
 namespace triax {
 namespace {
 
 constexpr double kFp64Bound = 1e-9;
 constexpr double kNoiseFactor = 4.0;
-
-/// What one run of a few steps leaves.
-struct Trajectory {
-  std::vector<double> losses;
-  std::vector<double> norms;
-  double lr_sum = 0;
-  LogicalTensors start;
-  LogicalTensors gradients;  // of the first step
-  LogicalTensors end;
-};
+/// Of the rms of all gradients: what counts as none in fp64.
+constexpr double kTinyGradient = 1e-10;
+/// A bound above this says nothing: a tensor of zeros has distance 1.
+constexpr double kProofless = 1.0;
 
 RunConfig without_warmup(RunConfig config) {
   config.optimizer.warmup_steps = 0;
   return config;
 }
 
-RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
-  config.parallel.tp = 1;
-  config.parallel.pp = 1;
-  config.parallel.dp = 1;
-  config.parallel.stages.clear();
-  config.training.microbatch_size = microbatch_size;
-  return config;
-}
-
-/// Another microbatch size that divides the global batch: the least other one.
-std::optional<int64_t> other_microbatch_size(const RunConfig& config) {
-  for (int64_t size = 1; size <= config.training.global_batch_size; ++size) {
-    if (config.training.global_batch_size % size == 0 &&
-        size != config.training.microbatch_size) {
-      return size;
-    }
-  }
-  return std::nullopt;
-}
-
-/// Runs on one rank that round otherwise than that of `config`.
-std::vector<RunConfig> noise_configs(const RunConfig& config) {
-  std::vector<RunConfig> configs;
-  const Precision precision = config.training.precision;
-  if (precision == Precision::kFp64) {
-    return configs;
-  }
-  if (const auto size = other_microbatch_size(config)) {
-    configs.push_back(one_rank_config(config, *size));
-  }
-  // The rows of a product round alike in every microbatch, but not where its
-  // terms are added up in parts: that noise is seen against a wider type.
-  configs.push_back(one_rank_config(config, config.training.microbatch_size));
-  configs.back().training.precision =
-      precision == Precision::kFp32 ? Precision::kFp64 : Precision::kFp32;
-  return configs;
-}
-
-Trajectory record_steps(const RunConfig& config,
-                        DeviceMesh& mesh,
-                        const std::shared_ptr<Board>& board,
-                        const VerifyOptions& options) {
-  Recorder recorder(board, mesh.rank());
-  Trainer trainer(
-      config,
-      mesh,
-      recorder,
-      {.broken = options.broken, .on_failure = [&](const std::string& text) {
-         board->fail(mesh.rank(), text);
-       }});
-  const auto gather = [&](SlotTensor which) {
-    return gather_logical(config, mesh, trainer.rank_model().slots, which);
-  };
-  Trajectory trajectory;
-  trajectory.start = gather(weight_of);
-  trainer.on_gradients = [&] {
-    if (trainer.steps_done() == 0) {
-      trajectory.gradients = gather(gradient_of);
-    }
-  };
-  for (int64_t step = 0; step < options.num_steps; ++step) {
-    const StepStats stats = trainer.step();
-    trajectory.losses.push_back(stats.loss);
-    trajectory.norms.push_back(stats.grad_norm);
-    trajectory.lr_sum += stats.lr;
-  }
-  trajectory.end = gather(weight_of);
-  return trajectory;
-}
-
-Trajectory record_alone(const RunConfig& config, int64_t num_steps) {
-  const std::shared_ptr<Board> board = Board::create(1);
-  const auto world = make_local_world(1, {.board = board});
-  DeviceMesh mesh(ParallelDims{}, world->join(0));
-  return record_steps(config, mesh, board, {.num_steps = num_steps});
-}
-
 double norm_of(const at::Tensor& tensor) {
-  return tensor.norm().item<double>();
+  return tensor.to(at::kDouble).norm().item<double>();
+}
+
+double distance_between(const at::Tensor& a, const at::Tensor& b) {
+  return norm_of(a.to(at::kDouble) - b.to(at::kDouble));
+}
+
+double root_numel(const at::Tensor& tensor) {
+  return std::sqrt(static_cast<double>(tensor.numel()));
+}
+
+double divide(double difference, double scale) {
+  if (!std::isfinite(difference)) {
+    return std::numeric_limits<double>::infinity();
+  }
+  return difference == 0 ? 0 : difference / scale;
 }
 
 double relative(double a, double b) {
-  const double difference = std::abs(a - b);
-  return std::isfinite(difference) ? difference / std::max(std::abs(b), 1e-12)
-                                   : std::numeric_limits<double>::infinity();
+  return divide(std::abs(a - b), std::max(std::abs(b), 1e-12));
 }
 
 double worst_relative(const std::vector<double>& a,
@@ -133,74 +62,15 @@ double worst_relative(const std::vector<double>& a,
   return worst;
 }
 
-double rms_of(const LogicalTensors& gradients) {
+double rms_of(const TensorMap& gradients) {
   double squares = 0;
   double numel = 0;
-  for (const auto& [name, tensor] : gradients.tensors) {
+  for (const auto& [name, tensor] : gradients) {
     squares += std::pow(norm_of(tensor), 2);
     numel += static_cast<double>(tensor.numel());
   }
   return std::sqrt(squares / std::max(numel, 1.0));
 }
-
-/// Compares runs against one of them, tensor by tensor.
-class Comparison {
- public:
-  Comparison(const Trajectory& reference, double tiny_gradient)
-      : reference_(reference),
-        gradient_rms_(rms_of(reference.gradients)),
-        tiny_gradient_(tiny_gradient) {}
-
-  double gradient_distance(const Trajectory& run,
-                           const std::string& name) const {
-    const at::Tensor& a = run.gradients.tensors.at(name);
-    const at::Tensor& b = reference_.gradients.tensors.at(name);
-    const double floor = 1e-3 * gradient_rms_ * root_numel(b);
-    return divide(norm_of(a - b), std::max(norm_of(b), floor));
-  }
-
-  double weight_distance(const Trajectory& run, const std::string& name) const {
-    const at::Tensor a = update_of(run, name);
-    const at::Tensor b = update_of(reference_, name);
-    const double floor = 1e-2 * reference_.lr_sum * root_numel(b);
-    return divide(norm_of(a - b), std::max(norm_of(b), floor));
-  }
-
-  /// What rounding a weight to `epsilon` once a step makes of its update.
-  double rounding_of_update(const std::string& name,
-                            double epsilon,
-                            size_t num_steps) const {
-    const at::Tensor update = update_of(reference_, name);
-    const double floor = 1e-2 * reference_.lr_sum * root_numel(update);
-    const double rounding = epsilon * static_cast<double>(num_steps) *
-                            norm_of(reference_.end.tensors.at(name));
-    return divide(rounding, std::max(norm_of(update), floor));
-  }
-
-  /// The change since the start, where there is a gradient to speak of.
-  at::Tensor update_of(const Trajectory& run, const std::string& name) const {
-    const at::Tensor update =
-        run.end.tensors.at(name) - run.start.tensors.at(name);
-    const at::Tensor& gradient = reference_.gradients.tensors.at(name);
-    const at::Tensor counts = gradient.abs() > tiny_gradient_ * gradient_rms_;
-    return at::where(counts, update, at::zeros_like(update));
-  }
-
- private:
-  static double root_numel(const at::Tensor& tensor) {
-    return std::sqrt(static_cast<double>(tensor.numel()));
-  }
-  static double divide(double difference, double scale) {
-    if (!std::isfinite(difference)) {
-      return std::numeric_limits<double>::infinity();
-    }
-    return difference == 0 ? 0 : difference / scale;
-  }
-
-  const Trajectory& reference_;
-  const double gradient_rms_;
-  const double tiny_gradient_;
-};
 
 /// Distances below these are rounding, however equal two runs happen to be.
 double rounding_floor(Precision precision) {
@@ -211,18 +81,6 @@ double rounding_floor(Precision precision) {
       return 1e-5;
     case Precision::kBf16Autocast:
       return 2e-2;
-  }
-  return 0;
-}
-
-double tiny_gradient(Precision precision) {
-  switch (precision) {
-    case Precision::kFp64:
-      return 1e-10;
-    case Precision::kFp32:
-      return 1e-3;
-    case Precision::kBf16Autocast:
-      return 1e-1;
   }
   return 0;
 }
@@ -239,124 +97,239 @@ std::string precision_name(Precision precision) {
   return "?";
 }
 
-FirstDifference first_difference(const std::string& what,
-                                 const std::string& name,
-                                 const at::Tensor& layout,
-                                 const at::Tensor& one_rank,
-                                 const Distance& distance) {
-  FirstDifference first{.name = what + " of " + name,
-                        .distance = distance.distance,
-                        .bound = distance.bound};
-  const at::Tensor difference = (layout - one_rank).abs().reshape({-1});
-  int64_t flat = difference.argmax().item<int64_t>();
-  first.layout_value = layout.reshape({-1})[flat].item<double>();
-  first.one_rank_value = one_rank.reshape({-1})[flat].item<double>();
-  for (int64_t dim = layout.dim() - 1; dim >= 0; --dim) {
-    first.index.insert(first.index.begin(), flat % layout.size(dim));
-    flat /= layout.size(dim);
+using Distances = std::map<std::string, double>;  // by logical name
+
+double median_of(const Distances& distances) {
+  std::vector<double> values;
+  for (const auto& [name, distance] : distances) {
+    values.push_back(distance);
   }
-  return first;
+  if (values.empty()) {
+    return 0;
+  }
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
+
+/// The run on one rank, and how far others lie from it.
+class OneRank {
+ public:
+  explicit OneRank(Trajectory run) : run_(std::move(run)) {
+    for (const TensorMap& gradients : run_.gradients) {
+      gradient_rms_.push_back(rms_of(gradients));
+    }
+  }
+
+  const Trajectory& run() const { return run_; }
+  double gradient_rms(size_t step) const { return gradient_rms_[step]; }
+
+  double gradient_distance(const Trajectory& other,
+                           size_t step,
+                           const std::string& name) const {
+    const at::Tensor& a = other.gradients[step].at(name);
+    const at::Tensor& b = run_.gradients[step].at(name);
+    const double floor = 1e-3 * gradient_rms_[step] * root_numel(b);
+    return divide(distance_between(a, b), std::max(norm_of(b), floor));
+  }
+
+ private:
+  const Trajectory run_;
+  std::vector<double> gradient_rms_;
+};
+
+/// How far runs that only round otherwise lie from one rank's.
+class Noise {
+ public:
+  Noise(const OneRank& one_rank, Precision precision)
+      : one_rank_(one_rank),
+        floor_(rounding_floor(precision)),
+        gradients_(one_rank.run().gradients.size()) {}
+
+  void add(const Trajectory& run) {
+    loss_ = std::max(loss_, worst_relative(run.losses, reference().losses));
+    norm_ = std::max(norm_, worst_relative(run.norms, reference().norms));
+    Distances farthest;  // of this run, so far
+    for (size_t step = 0; step < gradients_.size(); ++step) {
+      for (const auto& [name, gradient] : reference().gradients[step]) {
+        double& so_far = farthest[name];
+        so_far = std::max(so_far, one_rank_.gradient_distance(run, step, name));
+        double& noise = gradients_[step][name];
+        noise = std::max(noise, so_far);
+      }
+    }
+  }
+
+  double loss_bound() const { return bound(loss_); }
+  double norm_bound() const { return bound(norm_); }
+  double gradient_bound(size_t step, const std::string& name) const {
+    const Distances& noise = gradients_[step];
+    const auto found = noise.find(name);
+    return found == noise.end()
+               ? floor_
+               : bound(std::max(found->second, median_of(noise)));
+  }
+
+ private:
+  const Trajectory& reference() const { return one_rank_.run(); }
+  double bound(double noise) const {
+    return std::max(floor_, kNoiseFactor * noise);
+  }
+
+  const OneRank& one_rank_;
+  const double floor_;
+  double loss_ = 0;
+  double norm_ = 0;
+  std::vector<Distances> gradients_;  // by step
+};
 
 /// Fills in everything that is compared tensor by tensor.
 class ReportBuilder {
  public:
   ReportBuilder(const RunConfig& config,
                 const Trajectory& layout,
-                const Trajectory& one_rank,
-                const std::vector<Trajectory>& noise)
+                const OneRank& one_rank,
+                const Noise& noise)
       : config_(config),
         layout_(layout),
         one_rank_(one_rank),
         noise_(noise),
-        comparison_(one_rank, tiny_gradient(config.training.precision)) {}
+        replayed_(replay_optimizer(config, layout.start, layout.gradients)) {
+    for (size_t step = 0; step < layout.losses.size(); ++step) {
+      lr_sum_ += learning_rate_of(step);
+    }
+  }
 
   VerifyReport build() {
-    const Precision precision = config_.training.precision;
-    report_.precision = precision_name(precision);
+    const Trajectory& alone = one_rank_.run();
+    report_.precision = precision_name(config_.training.precision);
     report_.losses = layout_.losses;
-    report_.one_rank_losses = one_rank_.losses;
+    report_.one_rank_losses = alone.losses;
     report_.norms = layout_.norms;
-    report_.one_rank_norms = one_rank_.norms;
-    report_.loss = scalar("loss", &Trajectory::losses);
-    report_.norm = scalar("gradient norm", &Trajectory::norms);
-    const auto parameters = logical_parameters(config_.model);
-    for (const LogicalParameter& parameter : parameters) {
-      compare_gradient(parameter.name);
-    }
-    for (const LogicalParameter& parameter : parameters) {
-      compare_weight(parameter.name);
-    }
-    for (const LogicalTensors* tensors :
-         {&layout_.start, &layout_.gradients, &layout_.end}) {
-      report_.drifted.insert(report_.drifted.end(),
-                             tensors->drifted.begin(),
-                             tensors->drifted.end());
-    }
+    report_.one_rank_norms = alone.norms;
+    report_.loss = {"loss",
+                    worst_relative(layout_.losses, alone.losses),
+                    noise_.loss_bound()};
+    report_.norm = {"gradient norm",
+                    worst_relative(layout_.norms, alone.norms),
+                    noise_.norm_bound()};
+    report_.drifted = layout_.drifted;
+    compare_tensors();
     report_.dead = find_death();
     return report_;
   }
 
  private:
-  Distance scalar(const std::string& what,
-                  std::vector<double> Trajectory::*values) const {
-    return {what,
-            worst_relative(layout_.*values, one_rank_.*values),
-            bound([&](const Trajectory& noise) {
-              return worst_relative(noise.*values, one_rank_.*values);
-            })};
+  double learning_rate_of(size_t step) const {
+    return learning_rate(
+        config_.optimizer, config_.training.steps, static_cast<int64_t>(step));
   }
 
-  template <class DistanceOf>
-  double bound(const DistanceOf& distance_of) const {
-    double worst = rounding_floor(config_.training.precision);
-    for (const Trajectory& noise : noise_) {
-      worst = std::max(worst, kNoiseFactor * distance_of(noise));
+  void compare_tensors() {
+    const auto parameters = logical_parameters(config_.model);
+    report_.num_parameters = parameters.size();
+    for (size_t step = 0; step < layout_.gradients.size(); ++step) {
+      for (const LogicalParameter& parameter : parameters) {
+        compare_gradient(step, parameter.name);
+      }
     }
-    return worst;
+    for (const LogicalParameter& parameter : parameters) {
+      compare_update("update", parameter.name, replayed_, layout_.start, {});
+      if (config_.training.precision == Precision::kFp64) {
+        const Trajectory& alone = one_rank_.run();
+        compare_update("update",
+                       parameter.name,
+                       alone.end,
+                       alone.start,
+                       has_gradient(parameter.name));
+      }
+    }
   }
 
-  void compare_gradient(const std::string& name) {
-    const Distance distance{name,
-                            comparison_.gradient_distance(layout_, name),
-                            bound([&](const Trajectory& noise) {
-                              return comparison_.gradient_distance(noise, name);
-                            })};
+  void compare_gradient(size_t step, const std::string& name) {
+    const std::string in_step =
+        step == 0 ? name : fmt::format("{} in step {}", name, step + 1);
+    const Distance distance{in_step,
+                            one_rank_.gradient_distance(layout_, step, name),
+                            noise_.gradient_bound(step, name)};
     keep_worst(report_.gradients, distance);
+    note_unproved(name, distance);
     if (!distance.is_within() && !report_.first) {
       report_.first = first_difference("gradient",
-                                       name,
-                                       layout_.gradients.tensors.at(name),
-                                       one_rank_.gradients.tensors.at(name),
+                                       layout_.gradients[step].at(name),
+                                       one_rank_.run().gradients[step].at(name),
                                        distance);
     }
   }
 
-  void compare_weight(const std::string& name) {
+  /// `counts`: the elements compared; undefined: all.
+  void compare_update(const std::string& what,
+                      const std::string& name,
+                      const TensorMap& end,
+                      const TensorMap& start,
+                      const at::Tensor& counts) {
+    const auto update = [&](const TensorMap& from, const TensorMap& to) {
+      const at::Tensor change =
+          to.at(name).to(at::kDouble) - from.at(name).to(at::kDouble);
+      return counts.defined()
+                 ? at::where(counts, change, at::zeros_like(change))
+                 : change;
+    };
+    const at::Tensor mine = update(layout_.start, layout_.end);
+    const at::Tensor expected = update(start, end);
+    const double floor = 1e-2 * lr_sum_ * root_numel(expected);
+    const double scale = std::max(norm_of(expected), floor);
     const Distance distance{name,
-                            comparison_.weight_distance(layout_, name),
-                            std::max(bound([&](const Trajectory& noise) {
-                                       return comparison_.weight_distance(noise,
-                                                                          name);
-                                     }),
-                                     weight_rounding(name))};
+                            divide(distance_between(mine, expected), scale),
+                            weight_bound(end.at(name), scale)};
     keep_worst(report_.weights, distance);
+    note_unproved(name, distance);
     if (!distance.is_within() && !report_.first) {
-      report_.first = first_difference("update",
-                                       name,
-                                       comparison_.update_of(layout_, name),
-                                       comparison_.update_of(one_rank_, name),
-                                       distance);
+      report_.first = first_difference(what, mine, expected, distance);
     }
   }
 
-  double weight_rounding(const std::string& name) const {
-    const bool is_fp64 = config_.training.precision == Precision::kFp64;
-    return is_fp64 ? 0
-                   : comparison_.rounding_of_update(
-                         name,
-                         std::numeric_limits<float>::epsilon(),
-                         one_rank_.losses.size());
+  /// A weight is rounded once a step, on either side.
+  double weight_bound(const at::Tensor& weight, double scale) const {
+    if (config_.training.precision == Precision::kFp64) {
+      return kFp64Bound;
+    }
+    const double rounding = std::numeric_limits<float>::epsilon() *
+                            static_cast<double>(layout_.losses.size()) *
+                            norm_of(weight);
+    return std::max(rounding_floor(Precision::kFp32), divide(rounding, scale));
+  }
+
+  at::Tensor has_gradient(const std::string& name) const {
+    return one_rank_.run().gradients[0].at(name).abs() >
+           kTinyGradient * one_rank_.gradient_rms(0);
+  }
+
+  void note_unproved(const std::string& name, const Distance& distance) {
+    std::vector<std::string>& names = report_.unproved;
+    if (distance.bound >= kProofless &&
+        std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+
+  static FirstDifference first_difference(const std::string& what,
+                                          const at::Tensor& layout,
+                                          const at::Tensor& one_rank,
+                                          const Distance& distance) {
+    FirstDifference first{.name = what + " of " + distance.what,
+                          .distance = distance.distance,
+                          .bound = distance.bound};
+    const at::Tensor difference =
+        (layout.to(at::kDouble) - one_rank.to(at::kDouble)).abs();
+    int64_t flat = difference.reshape({-1}).argmax().item<int64_t>();
+    first.layout_value = layout.reshape({-1})[flat].item<double>();
+    first.one_rank_value = one_rank.reshape({-1})[flat].item<double>();
+    for (int64_t dim = layout.dim() - 1; dim >= 0; --dim) {
+      first.index.insert(first.index.begin(), flat % layout.size(dim));
+      flat /= layout.size(dim);
+    }
+    return first;
   }
 
   /// Worst against its own bound.
@@ -370,25 +343,33 @@ class ReportBuilder {
   }
 
   std::string find_death() const {
+    const Trajectory& alone = one_rank_.run();
     const double uniform =
         std::log(static_cast<double>(config_.model.vocab_size));
     bool is_uniform = true;
     bool has_gradient = false;
-    for (size_t i = 0; i < one_rank_.losses.size(); ++i) {
-      is_uniform &= relative(one_rank_.losses[i], uniform) < 1e-12;
-      has_gradient |= one_rank_.norms[i] > 0;
+    for (size_t i = 0; i < alone.losses.size(); ++i) {
+      is_uniform &= relative(alone.losses[i], uniform) < 1e-12;
+      has_gradient |= alone.norms[i] > 0;
     }
     if (!has_gradient) {
       return "the gradient is zero in every step";
     }
-    return is_uniform ? "the loss is exactly ln(vocab_size) in every step" : "";
+    if (is_uniform) {
+      return "the loss is exactly ln(vocab_size) in every step";
+    }
+    return report_.unproved.size() == report_.num_parameters
+               ? "rounding may be as large as every gradient or update; verify "
+                 "with training.precision=fp64"
+               : "";
   }
 
   const RunConfig& config_;
   const Trajectory& layout_;
-  const Trajectory& one_rank_;
-  const std::vector<Trajectory>& noise_;
-  const Comparison comparison_;
+  const OneRank& one_rank_;
+  const Noise& noise_;
+  const TensorMap replayed_;
+  double lr_sum_ = 0;
   VerifyReport report_;
 };
 
@@ -404,16 +385,18 @@ VerifyReport verify(const RunConfig& config,
                     const std::shared_ptr<Board>& board,
                     const VerifyOptions& options) {
   const RunConfig tried = without_warmup(config);
-  const Trajectory layout = record_steps(tried, mesh, board, options);
+  // First, while the other ranks are here: they need not wait for the rest.
+  const Trajectory layout =
+      record_steps(tried, mesh, board, options.num_steps, options.broken);
   if (mesh.rank() != 0) {
     return {};
   }
-  const int64_t size = tried.training.microbatch_size;
-  const Trajectory one_rank =
-      record_alone(one_rank_config(tried, size), options.num_steps);
-  std::vector<Trajectory> noise;
+  const OneRank one_rank(
+      record_alone(one_rank_config(tried, tried.training.microbatch_size),
+                   options.num_steps));
+  Noise noise(one_rank, tried.training.precision);
   for (const RunConfig& other : noise_configs(tried)) {
-    noise.push_back(record_alone(other, options.num_steps));
+    noise.add(record_alone(other, options.num_steps));
   }
   VerifyReport report = ReportBuilder(tried, layout, one_rank, noise).build();
   report.plan = mesh.dims().name();

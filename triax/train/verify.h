@@ -29,7 +29,8 @@ struct Distance {
 
 /// The first tensor, in the model's order, that lies too far.
 struct FirstDifference {
-  std::string name;  // "gradient of model.layers.0.self_attn.q_proj.weight"
+  // "gradient of model.layers.0.self_attn.q_proj.weight", of the first step
+  std::string name;
   std::vector<int64_t> index = {};  // of the element that differs most
   double layout_value = 0;
   double one_rank_value = 0;
@@ -47,11 +48,15 @@ struct VerifyReport {
   std::vector<double> one_rank_norms;
   Distance loss;
   Distance norm;
-  Distance gradients;  // the worst of all logical parameters
-  Distance weights;    // likewise
+  Distance gradients;  // the worst of all steps and logical parameters
+  Distance weights;    // the worst of all logical parameters
   std::optional<FirstDifference> first;
   /// Copies of one parameter that differ between ranks.
   std::vector<std::string> drifted;
+  /// Parameters of which rounding may be as large as the thing itself, so that
+  /// being within bounds says nothing.
+  std::vector<std::string> unproved;
+  size_t num_parameters = 0;
   /// Why nothing is proved although all is equal; empty where it is.
   std::string dead;
 
@@ -59,17 +64,24 @@ struct VerifyReport {
 };
 
 /// Trains the layout of `config` for some steps, then the same on one rank, and
-/// compares the losses, the gradients of the first step, the norms and the
-/// weights afterwards:
+/// compares the losses, the norms, the gradients of every step and the weights
+/// afterwards:
 ///   gradient a, b: |a-b| / max(|b|, 1e-3 rms(all gradients) sqrt(numel))
-///   weight, by its update from the start a0, b0:
-///     |(a-a0)-(b-b0)| / max(|b-b0|, 1e-2 lr sqrt(numel)),
-///     elements without a gradient left out.
-/// The bound is 1e-9 in fp64; else 4 times the distance between that run and
-/// one on one rank that rounds otherwise (with another microbatch size, or in
-/// fp64; in fp32 for bf16_autocast), but no less than a few roundings. Warm-up
-/// is left out, since its first update changes nothing. Every rank of the mesh
-/// must call; the report is whole on world rank 0 and empty elsewhere.
+///   weight, by its update from the start a0:
+///     |a-r| / max(|r-a0|, 1e-2 sum(lr) sqrt(numel)),
+///     where r is what one rank's optimizer makes of a0 with the layout's
+///     gradients (replay_optimizer); in fp64 also against the one rank's
+///     update, elements without a gradient left out.
+/// A weight is not compared with the one rank's where gradients round: AdamW
+/// makes a full step of whatever sign a rounding has.
+/// The bound is 1e-9 in fp64. Else it is, for loss, norm and gradients, 4 times
+/// the distance between that run and one on one rank that rounds otherwise
+/// (noise_configs(); of a gradient the farthest so far, and no less than the
+/// median of all gradients), but no less than a few roundings; and for weights
+/// their roundings to the stored type. Warm-up is left out, since its first
+/// update changes nothing. Every rank of the mesh must call; the report is
+/// whole on world rank 0 and empty elsewhere. World rank 0 keeps the weights
+/// twice and the gradients of all steps of two runs, in the stored type.
 VerifyReport verify(const RunConfig& config,
                     DeviceMesh& mesh,
                     const std::shared_ptr<Board>& board,

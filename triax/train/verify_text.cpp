@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "triax/base/json.h"
 #include "triax/train/verify.h"
 
@@ -9,6 +11,7 @@ namespace triax {
 namespace {
 
 constexpr size_t kMostDrifted = 5;
+constexpr size_t kMostUnproved = 3;
 
 std::string row(const char* what, const Distance& distance) {
   return fmt::format("{:<14} {:>12.3e} {:>12.3e}   {:<9} {}\n",
@@ -33,6 +36,18 @@ std::string difference_text(const FirstDifference& first) {
       first.one_rank_value,
       first.distance,
       first.bound);
+}
+
+std::string unproved_text(const VerifyReport& report) {
+  const std::vector<std::string>& names = report.unproved;
+  const size_t shown = std::min(names.size(), kMostUnproved);
+  return fmt::format(
+      "not proved: {} of {} parameters, whose rounding may be as large as "
+      "their gradient or update ({}{}); fp64 proves them\n",
+      names.size(),
+      report.num_parameters,
+      fmt::join(names.begin(), names.begin() + int64_t(shown), ", "),
+      names.size() > shown ? ", …" : "");
 }
 
 Json to_json(const Distance& distance) {
@@ -80,6 +95,9 @@ std::string to_text(const VerifyReport& report) {
     text += fmt::format("… and {} more copies\n",
                         report.drifted.size() - kMostDrifted);
   }
+  if (!report.unproved.empty()) {
+    text += unproved_text(report);
+  }
   if (!report.dead.empty()) {
     text += "nothing is proved: " + report.dead + "\n";
   }
@@ -97,6 +115,7 @@ std::string to_json_text(const VerifyReport& report) {
                {"losses", report.losses},
                {"one_rank_losses", report.one_rank_losses},
                {"drifted", report.drifted},
+               {"unproved", report.unproved},
                {"verdict", report.is_equal() ? "equal" : "different"}};
   if (!report.dead.empty()) {
     json["dead"] = report.dead;

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/train/replay.h"
+
+#include <ATen/ops/zeros_like.h>
+
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "triax/data_parallel/grad_norm.h"
+#include "triax/optim/lr_schedule.h"
+#include "triax/optim/optimizer.h"
+#include "triax/optim/parameter_groups.h"
+#include "triax/plan/sharding.h"
+
+namespace triax {
+namespace {
+
+/// A parameter that is trained, and where its gradient is put.
+struct Trained {
+  std::string name;
+  at::Tensor gradient;
+};
+
+double norm_of(const std::vector<Trained>& trained) {
+  double squares = 0;
+  for (const Trained& parameter : trained) {
+    squares += sum_of_squares(parameter.gradient);
+  }
+  return std::sqrt(squares);
+}
+
+}  // namespace
+
+TensorMap replay_optimizer(const RunConfig& config,
+                           const TensorMap& start,
+                           const std::vector<TensorMap>& gradients) {
+  TensorMap weights;
+  for (const auto& [name, tensor] : start) {
+    weights[name] = tensor.clone();
+  }
+  std::vector<Trained> trained;
+  std::vector<OptimizedTensor> optimized;
+  std::set<std::string> seen;  // a tied weight is stored twice
+  for (const ParameterLayout& layout :
+       whole_model_layouts(config.model, /*tp=*/1)) {
+    const ParameterSetting setting =
+        parameter_setting(config.optimizer, layout);
+    for (const Piece& piece : layout.pieces) {
+      if (setting.is_frozen || !seen.insert(piece.logical_name).second) {
+        continue;
+      }
+      const at::Tensor& weight = weights.at(piece.logical_name);
+      trained.push_back({piece.logical_name, at::zeros_like(weight)});
+      optimized.push_back({.parameter = weight,
+                           .gradient = trained.back().gradient,
+                           .lr_scale = setting.lr_scale,
+                           .weight_decay = setting.weight_decay});
+    }
+  }
+  const std::unique_ptr<Optimizer> optimizer =
+      make_optimizer(config.optimizer, std::move(optimized));
+  for (size_t step = 0; step < gradients.size(); ++step) {
+    for (Trained& parameter : trained) {
+      parameter.gradient.copy_(gradients[step].at(parameter.name));
+    }
+    optimizer->step(
+        learning_rate(config.optimizer,
+                      config.training.steps,
+                      static_cast<int64_t>(step)),
+        clip_factor(norm_of(trained), config.training.gradient_clipping));
+  }
+  return weights;
+}
+
+}  // namespace triax

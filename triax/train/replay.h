@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "triax/config/run_config.h"
+#include "triax/train/gather.h"
+
+namespace triax {
+
+/// The weights that one rank's optimizer makes of `start` when each step has
+/// the given gradients: norm, clipping, learning rate, groups, freezing and
+/// decay are taken from the config and from whole tensors, nothing from a
+/// layout. `start` and the gradients are of one dtype, fp32 or fp64.
+TensorMap replay_optimizer(const RunConfig& config,
+                           const TensorMap& start,
+                           const std::vector<TensorMap>& gradients);
+
+}  // namespace triax
