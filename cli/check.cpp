@@ -50,8 +50,7 @@ int check_files(const CheckArguments& arguments) {
   for (const std::string& file : arguments.files) {
     LoadedConfig loaded = load_config(file);
     resolve(loaded, arguments.num_ranks);
-    const std::vector<Problem> problems =
-        check_run(loaded, {.num_cores = count_cores()});
+    const std::vector<Problem> problems = check_run(loaded, this_machine());
     all.insert(all.end(), problems.begin(), problems.end());
   }
   if (arguments.format == "json") {

@@ -2,11 +2,13 @@
 #include "cli/checked_config.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <thread>
 
+#include "triax/base/log.h"
 #include "triax/check/check.h"
 
 namespace triax {
@@ -37,21 +39,29 @@ int exit_code_of(const std::vector<Problem>& problems) {
   return is_unreadable ? 2 : has_errors(problems) ? 1 : 0;
 }
 
-int count_cores() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+CheckOptions this_machine() {
+  const int64_t num_pages = sysconf(_SC_PHYS_PAGES);
+  return {
+      .num_cores =
+          static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
+      .memory_bytes = std::max<int64_t>(0, num_pages) * sysconf(_SC_PAGESIZE)};
 }
 
 CheckedConfig load_checked(const RunArguments& arguments,
-                           bool ignores_run_dir) {
+                           const std::string& dir_suffix) {
+  if (arguments.is_quiet) {
+    configure_log({.level = LogLevel::kWarning});
+  }
   CheckedConfig checked;
   LoadedConfig& loaded = checked.loaded;
   loaded = load_config(arguments.file, arguments.overrides);
-  if (ignores_run_dir) {
-    loaded.config.run.dir.clear();
+  std::string& dir = loaded.config.run.dir;
+  while (dir.size() > 1 && dir.back() == '/') {
+    dir.pop_back();
   }
+  dir += dir.empty() ? "" : dir_suffix;
   resolve(loaded, arguments.num_ranks);
-  const std::vector<Problem> problems =
-      check_run(loaded, {.num_cores = count_cores()});
+  const std::vector<Problem> problems = check_run(loaded, this_machine());
   print_problems(problems, arguments);
   if (arguments.is_verbose) {
     print_derived(loaded);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "triax/check/check.h"
 #include "triax/config/load.h"
 
 namespace triax {
@@ -25,15 +26,15 @@ struct CheckedConfig {
 };
 
 /// Loads, resolves, checks, and writes every problem to stderr (with is_quiet
-/// only errors; with is_verbose also what was derived). `ignores_run_dir`: the
-/// run writes elsewhere.
+/// only errors; with is_verbose also what was derived). `dir_suffix` is put
+/// behind run.dir, if that is set.
 CheckedConfig load_checked(const RunArguments& arguments,
-                           bool ignores_run_dir = false);
+                           const std::string& dir_suffix = "");
 
 /// 2 for what could not be read, 1 for errors, else 0.
 int exit_code_of(const std::vector<Problem>& problems);
 
-/// Processor cores this process may use.
-int count_cores();
+/// What check_run() may judge by: this machine's cores and memory.
+CheckOptions this_machine();
 
 }  // namespace triax

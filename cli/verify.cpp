@@ -18,6 +18,9 @@
 namespace triax {
 namespace {
 
+// A run and its verification have folders of their own.
+constexpr const char* kSuffix = "-verify";
+
 struct VerifyArguments : RunArguments {
   bool is_json = false;
   std::optional<std::string> broken;
@@ -43,7 +46,7 @@ std::vector<std::string> run_options(const VerifyArguments& arguments) {
 }
 
 int verify(const VerifyArguments& arguments) {
-  CheckedConfig checked = load_checked(arguments, /*ignores_run_dir=*/true);
+  CheckedConfig checked = load_checked(arguments, kSuffix);
   if (checked.exit_code) {
     return *checked.exit_code;
   }
@@ -54,7 +57,7 @@ int verify(const VerifyArguments& arguments) {
   const std::string program = find_run_program();
   make_run_folder(config,
                   {.file = arguments.file,
-                   .suffix = "-verify",
+                   .suffix = kSuffix,
                    .command_line = "triax verify " + arguments.file});
   const int code =
       launch_ranks(program, config, "verify", run_options(arguments));

@@ -26,6 +26,7 @@ struct Case {
   const char* severity;  // "error"
   std::vector<std::string> words;
   int num_cores = 0;
+  int64_t memory_bytes = 0;
 };
 
 void PrintTo(const Case& input, std::ostream* out) {
@@ -45,7 +46,9 @@ class Rules : public testing::TestWithParam<Case> {};
 TEST_P(Rules, AnswerWithNumbersAndAWayOut) {
   const std::vector<Problem> problems =
       check_run(load(GetParam()),
-                {.num_cores = GetParam().num_cores, .looks_at_files = false});
+                {.num_cores = GetParam().num_cores,
+                 .memory_bytes = GetParam().memory_bytes,
+                 .looks_at_files = false});
   std::string all;
   for (const Problem& problem : problems) {
     all += to_text(problem) + "\n";
@@ -131,12 +134,12 @@ std::vector<Case> layout_cases() {
        8,
        "world-size",
        "error",
-       {"8 ranks do not split over tp 3", "use tp = 1, 2, 4 or 8"}},
+       {"8 ranks do not split over tp 3", "use tp = 1, 2 or 4"}},
       {{"parallel.pp=3", "training.gradient_accumulation_steps=3"},
        8,
        "world-size",
        "error",
-       {"parallel.pp: 8 ranks", "use pp = 1, 2, 4 or 8"}},
+       {"parallel.pp: 8 ranks", "use pp = 1, 2 or 4"}},
       {{"parallel.tp=2", "parallel.dp=2"},
        8,
        "world-size",
@@ -210,6 +213,26 @@ std::vector<Case> layout_cases() {
        "warning",
        {"9 ranks share 2 cores", "at most 8"},
        2},
+      {{"parallel.dp=4", "training.global_batch_size=4"},
+       {},
+       "memory-exceeds-machine",
+       "warning",
+       {"4 ranks need", "this machine has 1.0 MiB"},
+       0,
+       1 << 20},
+      {{"parallel.dp=2", "comm.deadline=1s", "comm.emulate.dp.latency=1s"},
+       {},
+       "deadline-too-short",
+       "error",
+       {"a message over dp takes 1.00 s", "gives up"}},
+      {{"parallel.pp=2",
+        "training.gradient_accumulation_steps=8",
+        "comm.deadline=2s",
+        "comm.emulate.pp.bandwidth=1kB/s"},
+       {},
+       "deadline-too-short",
+       "error",
+       {"a message over pp takes", "waits 2.00 s"}},
       {{"parallel.tp=4"},
        {},
        "tp-exceeds-cores",

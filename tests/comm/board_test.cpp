@@ -57,7 +57,7 @@ TEST(Board, DescribesWhatARankIsDoing) {
               testing::MatchesRegex(
                   "rank 2 \\(dp 0, pp 1, tp 0; pid 123\\): step 17, in "
                   "all_reduce #412 of group tp at board_test.cpp:[0-9]+ for "
-                  "5\\.1 s"));
+                  "5\\.1. s"));
   board->end(2, now_ns());
   EXPECT_THAT(
       board->describe(2),

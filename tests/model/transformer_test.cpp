@@ -49,8 +49,7 @@ LossOptions loss_options() {
 }
 
 at::Tensor loss_of(const at::Tensor& logits) {
-  return cross_entropy(
-             logits, random_ids({2, kLength}, 11, 22), loss_options())
+  return cross_entropy(logits, random_ids({2, kLength}, 11, 22), loss_options())
       .loss;
 }
 

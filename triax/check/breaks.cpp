@@ -21,7 +21,7 @@ const std::vector<BreakInfo>& break_table() {
        "the last microbatch adds nothing"},
       {Break::kShiftVocabulary,
        "shift-vocabulary",
-       "the last rank's part of the vocabulary begins one token late"},
+       "each rank's part of the vocabulary begins one token late, in the loss"},
       {Break::kUntie,
        "untie",
        "the first and the last stage keep their own gradient of a tied weight"},

@@ -52,6 +52,10 @@ void run_rules(Findings& findings) {
   if (has_sizes) {
     check_patterns(findings);
   }
+  if (!findings.has_error() && !has_errors(findings.loaded().problems)) {
+    check_memory(findings);
+    check_deadline(findings);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "triax/config/load.h"
@@ -10,6 +11,8 @@ namespace triax {
 struct CheckOptions {
   /// Processor cores of this machine; 0: do not judge by them.
   int num_cores = 0;
+  /// Its memory; 0: do not judge by it.
+  int64_t memory_bytes = 0;
   /// Look at data files and the run's folder. Otherwise arithmetic only.
   bool looks_at_files = true;
 };

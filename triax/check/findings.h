@@ -53,6 +53,9 @@ void check_training(Findings& findings);
 void check_no_effect(Findings& findings);
 void check_machine(Findings& findings);
 void check_files(Findings& findings);
+/// These need a config without errors: they count its bytes.
+void check_memory(Findings& findings);
+void check_deadline(Findings& findings);
 /// Needs a model without errors: it asks for the names of its parameters.
 void check_patterns(Findings& findings);
 

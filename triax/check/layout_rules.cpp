@@ -99,16 +99,28 @@ void check_stages(Findings& findings) {
 }
 
 // What could be written instead, for the one degree that is in the way.
-std::string world_fix(const ParallelConfig& parallel, int64_t ranks) {
+std::string world_fix(const RunConfig& config, int64_t ranks) {
+  const ParallelConfig& parallel = config.parallel;
+  const std::vector<int64_t> fitting = valid_tp(config.model);
+  const auto tp_of = [&](int64_t number) {
+    std::vector<int64_t> degrees = divisors(number);
+    std::erase_if(degrees, [&](int64_t tp) {
+      return std::find(fitting.begin(), fitting.end(), tp) == fitting.end();
+    });
+    return one_of(degrees);
+  };
   if (ranks % parallel.pp == 0) {
-    return fmt::format("use tp = {}", one_of(divisors(ranks / parallel.pp)));
+    return "use tp = " + tp_of(ranks / parallel.pp);
   }
   if (ranks % parallel.tp == 0) {
-    return fmt::format("use pp = {}", one_of(divisors(ranks / parallel.tp)));
+    std::vector<int64_t> degrees = divisors(ranks / parallel.tp);
+    std::erase_if(degrees, [&](int64_t pp) {
+      return pp > config.model.num_hidden_layers;
+    });
+    return "use pp = " + one_of(degrees);
   }
-  return fmt::format("tp * pp must divide {}: use tp = {}, with pp = 1",
-                     ranks,
-                     one_of(divisors(ranks)));
+  return fmt::format(
+      "tp * pp must divide {}: use tp = {}, with pp = 1", ranks, tp_of(ranks));
 }
 
 void check_world(Findings& findings) {
@@ -139,7 +151,7 @@ void check_world(Findings& findings) {
                                parallel.tp,
                                parallel.pp,
                                rest),
-                   world_fix(parallel, ranks));
+                   world_fix(findings.config, ranks));
   } else if (product != ranks) {
     findings.error("world-size",
                    "parallel.dp",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
 #include <vector>
 
 #include "triax/base/error.h"
+#include "triax/base/units.h"
 #include "triax/comm/board.h"
 #include "triax/comm/board_layout.h"
 
@@ -50,12 +50,6 @@ struct Edge {
   int peer = 0;
   Status status;
 };
-
-std::string seconds_text(int64_t ns) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f s", double(ns) * 1e-9);
-  return text;
-}
 
 bool is_same_call(const OpRecord& a, const OpRecord& b) {
   return a.op == b.op && a.numel == b.numel && a.dtype == b.dtype &&
@@ -143,11 +137,12 @@ std::string Board::describe(int rank) const {
   if (!status->has_record) {
     return text + "no operation yet";
   }
-  return detail::join(text,
-                      status->is_inside ? "in " : "computing since ",
-                      short_text(*this, status->record),
-                      " for ",
-                      seconds_text(now_ns() - status->since_ns));
+  return detail::join(
+      text,
+      status->is_inside ? "in " : "computing since ",
+      short_text(*this, status->record),
+      " for ",
+      format_duration(double(now_ns() - status->since_ns) * 1e-9));
 }
 
 std::optional<std::string> Board::diagnose() const {

@@ -65,6 +65,8 @@ class Launcher {
   void adopt_ranks();
   void watch_child();
   void end_with_child(int wait_status);
+  /// A rank that never was.
+  std::optional<int> first_missing() const;
   void look();
   void look_at_stops(double seconds);
   void look_at_stop(int rank, double seconds);
@@ -239,6 +241,11 @@ void Launcher::end_with_child(int wait_status) {
   const bool is_interrupted = stop_requested_at_ != kNever;
   if (code == 1 || code == 2) {
     exit_code_ = code;
+  } else if (code == 0 && !is_interrupted && first_missing()) {
+    fail(fmt::format("{} (pid {}) ended without starting rank {}",
+                     options_.program,
+                     child_pid_,
+                     *first_missing()));
   } else if (code == 0 || code == 130) {
     exit_code_ = is_interrupted ? 130 : code;
   } else {
@@ -247,6 +254,15 @@ void Launcher::end_with_child(int wait_status) {
                      child_pid_,
                      describe_wait_status(wait_status)));
   }
+}
+
+std::optional<int> Launcher::first_missing() const {
+  for (int r = 0; r < options_.world_size; ++r) {
+    if (board_->pid(r) == 0) {
+      return r;
+    }
+  }
+  return std::nullopt;
 }
 
 void Launcher::look() {

@@ -25,6 +25,7 @@ struct LaunchOptions {
 /// when it was interrupted. What went wrong is one entry of the log, on
 /// stderr, however many ranks it reached.
 ///
+/// - A program that ends with 0 and never started some rank has failed.
 /// - A rank that died is named with its coordinates, pid, signal or exit code,
 ///   last operation and the end of its log; one that threw, with its text.
 ///   The others get half a second to leave by the same Error, and are killed;

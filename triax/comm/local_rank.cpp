@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/comm/local_rank.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "triax/base/error.h"
+#include "triax/base/units.h"
 
 namespace triax {
 
@@ -75,8 +75,6 @@ void LocalRank::look(const LocalOp& op, int64_t num_moves, Patience& patience) {
 }
 
 void LocalRank::give_up(const LocalOp& op, int64_t waited_ns) {
-  char seconds[32];
-  std::snprintf(seconds, sizeof(seconds), "%.1f s", double(waited_ns) * 1e-9);
   std::string missing;
   for (const Awaited& peer : op.awaited()) {
     missing += (missing.empty() ? "" : "; ") + board->describe(peer.rank);
@@ -84,7 +82,7 @@ void LocalRank::give_up(const LocalOp& op, int64_t waited_ns) {
   fail(detail::join("rank ",
                     rank,
                     " waited ",
-                    seconds,
+                    format_duration(double(waited_ns) * 1e-9),
                     " in ",
                     board->describe(op.record()),
                     "; missing: ",

@@ -30,6 +30,19 @@ std::string number_text(double value) {
              : fmt::format("{}", value);
 }
 
+std::string fix_of(const Bounds& bounds) {
+  const bool has_min = std::isfinite(bounds.min);
+  const bool has_max = std::isfinite(bounds.max);
+  const std::string min = (bounds.is_min_excluded ? "above " : "at least ") +
+                          number_text(bounds.min);
+  const std::string max = (bounds.is_max_excluded ? "below " : "at most ") +
+                          number_text(bounds.max);
+  return !has_min && !has_max ? "use a finite number"
+         : !has_max           ? "use a finite number, " + min
+         : !has_min           ? "use a finite number, " + max
+                              : "use a number " + min + " and " + max;
+}
+
 Result check_bounds(const Bounds& bounds, double value) {
   const bool is_above =
       bounds.is_min_excluded ? value > bounds.min : value >= bounds.min;
@@ -39,7 +52,9 @@ Result check_bounds(const Bounds& bounds, double value) {
     return std::nullopt;
   }
   if (!std::isfinite(value)) {
-    return Complaint{"out-of-range", number_text(value) + " is no size", ""};
+    return Complaint{"out-of-range",
+                     number_text(value) + " is not a finite number",
+                     fix_of(bounds)};
   }
   std::string rule =
       !is_above ? fmt::format("is not {} {}",
@@ -48,7 +63,8 @@ Result check_bounds(const Bounds& bounds, double value) {
                 : fmt::format("is not {} {}",
                               bounds.is_max_excluded ? "below" : "at most",
                               number_text(bounds.max));
-  return Complaint{"out-of-range", number_text(value) + " " + rule, ""};
+  return Complaint{
+      "out-of-range", number_text(value) + " " + rule, fix_of(bounds)};
 }
 
 // Sets the members, one case for each kind.
@@ -79,7 +95,9 @@ class Assigner {
     Result wrong = read_whole(value_, number);
     if (!wrong && (number < std::numeric_limits<int>::min() ||
                    number > std::numeric_limits<int>::max())) {
-      wrong = Complaint{"out-of-range", "too large", ""};
+      wrong = Complaint{"out-of-range",
+                        fmt::format("{} is too large", number),
+                        fix_of(field_.bounds)};
     }
     if (!wrong) {
       *member(config_) = static_cast<int>(number);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "triax/base/units.h"
 #include "triax/config/fields.h"
 #include "triax/config/toml_text.h"
 
@@ -26,10 +27,11 @@ std::string number_type(const Field& field, std::string_view kind) {
     text +=
         fmt::format(" {} {}", bounds.is_min_excluded ? ">" : "≥", bounds.min);
   }
-  // The large bounds guard against overflow; nobody plans by them.
-  if (bounds.max <= 1024) {
-    text +=
-        fmt::format(", {} {}", bounds.is_max_excluded ? "<" : "≤", bounds.max);
+  if (std::isfinite(bounds.max)) {
+    text += fmt::format(", {} {}",
+                        bounds.is_max_excluded ? "<" : "≤",
+                        bounds.max < 1e15 ? fmt::format("{:.12g}", bounds.max)
+                                          : fmt::format("{:.0f}", bounds.max));
   }
   return text;
 }
@@ -37,9 +39,15 @@ std::string number_type(const Field& field, std::string_view kind) {
 std::string plain_type(const Field& field) {
   switch (field.unit) {
     case Unit::kSeconds:
-      return "duration (\"60s\", \"2ms\")";
+      return std::isfinite(field.bounds.max)
+                 ? fmt::format("duration (\"60s\", \"2ms\"), at most {} s",
+                               field.bounds.max)
+                 : "duration (\"60s\", \"2ms\")";
     case Unit::kBytes:
-      return "bytes (\"25MiB\")";
+      return std::isfinite(field.bounds.max)
+                 ? fmt::format("bytes (\"25MiB\"), at most {}",
+                               format_bytes(int64_t(field.bounds.max)))
+                 : "bytes (\"25MiB\")";
     case Unit::kBytesPerSecond:
       return "bandwidth (\"1GB/s\")";
     case Unit::kNone:

@@ -54,6 +54,8 @@ const std::vector<Rule>& rules() {
       {"run-dir-exists", "the run's folder exists"},
       {"tp-exceeds-cores", "tensor-parallel ranks share cores"},
       {"ranks-exceed-cores", "there are far more ranks than cores"},
+      {"memory-exceeds-machine", "the ranks need more memory than there is"},
+      {"deadline-too-short", "an emulated message outlasts comm.deadline"},
   };
   return table;
 }

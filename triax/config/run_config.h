@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "triax/base/dtype.h"
+
 namespace triax {
 
 // One struct per section of a run file; the members have the keys' names, and
@@ -78,6 +80,11 @@ struct ParallelConfig {
 
 /// kBf16Autocast: bf16 matrix products over fp32 weights.
 enum class Precision { kFp64, kFp32, kBf16Autocast };
+
+/// The type in which a precision keeps weights and the residual stream.
+constexpr DType storage_dtype(Precision precision) {
+  return precision == Precision::kFp64 ? DType::kFloat64 : DType::kFloat32;
+}
 
 struct TrainingConfig {
   int64_t global_batch_size = 0;  // sequences; 0: from the two below

@@ -25,15 +25,9 @@ struct ElementBytes {
 };
 
 ElementBytes element_bytes(Precision precision) {
-  switch (precision) {
-    case Precision::kFp64:
-      return {.weight = 8, .product = 8};
-    case Precision::kFp32:
-      return {.weight = 4, .product = 4};
-    case Precision::kBf16Autocast:
-      return {.weight = 4, .product = 2};
-  }
-  return {};
+  const int64_t stored = dtype_bytes(storage_dtype(precision));
+  return {.weight = stored,
+          .product = precision == Precision::kBf16Autocast ? 2 : stored};
 }
 
 /// Counts the bytes of one stage.

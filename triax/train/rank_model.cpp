@@ -111,8 +111,7 @@ void break_boundaries(const DeviceMesh& mesh,
 }
 
 void break_loss(const DeviceMesh& mesh, LossOptions& loss, Break broken) {
-  const bool is_last = mesh.coord().tp == mesh.dims().tp - 1;
-  if (broken == Break::kShiftVocabulary && is_last) {
+  if (broken == Break::kShiftVocabulary) {
     loss.first_vocab += 1;
   }
   if (broken == Break::kCountPadding) {
@@ -122,10 +121,6 @@ void break_loss(const DeviceMesh& mesh, LossOptions& loss, Break broken) {
 }
 
 }  // namespace
-
-DType storage_dtype(Precision precision) {
-  return precision == Precision::kFp64 ? DType::kFloat64 : DType::kFloat32;
-}
 
 RankModel build_rank_model(const RunConfig& config,
                            DeviceMesh& mesh,

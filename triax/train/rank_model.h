@@ -21,9 +21,6 @@ struct RankModel {
   LossOptions loss;  // of the last stage
 };
 
-/// The type in which a precision keeps weights and the residual stream.
-DType storage_dtype(Precision precision);
-
 /// Builds, places and draws this rank's part; nothing that another rank owns
 /// is allocated. The config must be resolved. Every rank of the mesh may call
 /// alone, no communication takes place.

@@ -42,8 +42,8 @@ std::string unproved_text(const VerifyReport& report) {
   const std::vector<std::string>& names = report.unproved;
   const size_t shown = std::min(names.size(), kMostUnproved);
   return fmt::format(
-      "not proved: {} of {} parameters, whose rounding may be as large as "
-      "their gradient or update ({}{}); fp64 proves them\n",
+      "not proved: {} of {} parameters, whose rounding may be half as "
+      "large as their gradient or update ({}{}); fp64 proves them\n",
       names.size(),
       report.num_parameters,
       fmt::join(names.begin(), names.begin() + int64_t(shown), ", "),
@@ -98,6 +98,13 @@ std::string to_text(const VerifyReport& report) {
   if (!report.unproved.empty()) {
     text += unproved_text(report);
   }
+  if (report.num_weak_later > 0) {
+    text += fmt::format(
+        "after the first update rounding may be half as large as the gradients "
+        "of {} of {} parameters; what only shows there is not proved\n",
+        report.num_weak_later,
+        report.num_parameters);
+  }
   if (!report.dead.empty()) {
     text += "nothing is proved: " + report.dead + "\n";
   }
@@ -116,6 +123,7 @@ std::string to_json_text(const VerifyReport& report) {
                {"one_rank_losses", report.one_rank_losses},
                {"drifted", report.drifted},
                {"unproved", report.unproved},
+               {"weak_after_update", report.num_weak_later},
                {"verdict", report.is_equal() ? "equal" : "different"}};
   if (!report.dead.empty()) {
     json["dead"] = report.dead;
