@@ -104,7 +104,13 @@ void train_layout(const RunConfig& config,
       [&](std::unique_ptr<Group> world, const std::shared_ptr<Board>& board) {
         DeviceMesh mesh(make_parallel_dims(config.parallel), std::move(world));
         Recorder recorder(board, mesh.rank());
-        Trainer trainer(config, mesh, recorder, options);
+        TrainerOptions mine = options;
+        if (!mine.on_failure) {
+          mine.on_failure = [&](const std::string& text) {
+            board->fail(mesh.rank(), text);
+          };
+        }
+        Trainer trainer(config, mesh, recorder, mine);
         body(trainer, mesh);
       });
 }

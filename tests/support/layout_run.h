@@ -39,6 +39,7 @@ VerifyReport verify_layout(const RunConfig& config,
                            const VerifyOptions& options = kTwoSteps);
 
 /// Calls `body` on every rank of the layout, a thread each, with its trainer.
+/// A step that throws fails the board, unless the options say otherwise.
 void train_layout(const RunConfig& config,
                   const std::function<void(Trainer&, DeviceMesh&)>& body,
                   const TrainerOptions& options = {});

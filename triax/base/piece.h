@@ -54,6 +54,11 @@ struct Piece {
   int replica = 0;
   InitialValue initial;
 
+  /// The stored rows that it covers; only for pieces that cover whole rows.
+  Range stored_rows() const {
+    return {stored_start[0], logical_range[transposed ? 1 : 0].length};
+  }
+
   int64_t numel() const {
     int64_t product = 1;
     for (const Range& range : logical_range) {

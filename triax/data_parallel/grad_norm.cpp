@@ -44,13 +44,6 @@ double blocked_sum(const T* values, int64_t numel) {
   return sum;
 }
 
-/// The stored rows that a piece covers, for pieces that cover whole rows.
-at::Tensor rows_of(const at::Tensor& gradient, const Piece& piece) {
-  const size_t row_dim = piece.transposed ? 1 : 0;
-  return gradient.narrow(
-      0, piece.stored_start[0], piece.logical_range[row_dim].length);
-}
-
 }  // namespace
 
 double sum_of_squares(const at::Tensor& tensor) {
@@ -71,7 +64,8 @@ double owned_sum_of_squares(const at::Tensor& gradient,
   double sum = 0;
   for (const Piece& piece : layout.pieces) {
     if (is_owned(piece)) {
-      sum += sum_of_squares(rows_of(gradient, piece));
+      const Range rows = piece.stored_rows();
+      sum += sum_of_squares(gradient.narrow(0, rows.start, rows.length));
     }
   }
   return sum;

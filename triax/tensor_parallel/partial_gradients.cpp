@@ -29,11 +29,8 @@ void PartialGradients::sum(const at::Tensor& gradient,
       continue;
     }
     // K and V are whole rows of the fused weight, and contiguous.
-    const size_t row_dim = piece.transposed ? 1 : 0;
-    all_reduce(
-        *replicas_,
-        gradient.narrow(
-            0, piece.stored_start[0], piece.logical_range[row_dim].length));
+    const Range rows = piece.stored_rows();
+    all_reduce(*replicas_, gradient.narrow(0, rows.start, rows.length));
   }
 }
 
