@@ -198,7 +198,6 @@ RunFacts deepspeed_facts(const ForeignConfig& config) {
   const Whole tp = whole_at(config, "tensor_parallel.autotp_size");
   facts.tp = tp && *tp > 0 ? tp : Whole{};
   facts.cp = whole_at(config, "sequence_parallel_size");
-  facts.pp = whole_at(config, "pipeline.stages");
   facts.vocabulary = whole_at(config, "vocabulary_size");
   if (find_value(config.table, "gradient_clipping") == nullptr) {
     facts.clipping = default_fact(config, "gradient_clipping", 1.0);
