@@ -68,7 +68,7 @@ sanitize: setup-tests
 fuzz: setup-tests
 	CC=clang-14 CXX=clang++-14 cmake -G Ninja -B build-fuzz -S . \
 	  -DTRIAX_TORCH=OFF -DTRIAX_BENCH=OFF -DTRIAX_TESTS=OFF -DTRIAX_FUZZ=ON
-	cmake --build build-fuzz
+	cmake --build build-fuzz --target fuzzers
 	tests/fuzz/run.sh build-fuzz 60
 
 clean:

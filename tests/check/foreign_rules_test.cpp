@@ -151,6 +151,13 @@ INSTANTIATE_TEST_SUITE_P(
              "",
              "gradient_accumulation_steps",
              {"TypeError", "Trainer"}},
+        Case{"activation_checkpointing: {number_checkpoints: false, profile: 0}"
+             "\n",
+             "",
+             "",
+             "",
+             "",
+             {}},
         Case{"bf16: {enabled: 'auto'}\n", "", "", "", "", {}}));
 
 INSTANTIATE_TEST_SUITE_P(
