@@ -205,8 +205,9 @@ void add_check_verb(CLI::App& app,
       ->required(words.empty());
   check->add_option("--kind",
                     arguments->kind,
-                    "triax, deepspeed, megatron, torchtitan or nanotron; else "
-                    "told from name and content");
+                    "triax, deepspeed, megatron, torchtitan or nanotron, "
+                    "@VERSION for another than the newest; else told from "
+                    "name and content");
   check->add_option(
       "--model", arguments->model, "a model's name, or its config.json");
   check

@@ -20,7 +20,9 @@ Problem unreadable(const std::string& file, const std::string& message) {
   return {Severity::kError, "unreadable", "", {file, 0, 0}, message};
 }
 
-System kind_of_argument(const std::string& kind) {
+// "deepspeed", or "deepspeed@0.14.5".
+System kind_of_argument(const std::string& argument) {
+  const std::string kind = argument.substr(0, argument.find('@'));
   const std::optional<System> system = parse_system(kind);
   if (!system) {
     throw Error("--kind ",
@@ -160,6 +162,10 @@ ForeignContext make_context(const CheckArguments& arguments) {
   }
   if (arguments.num_ranks) {
     context.world = *arguments.num_ranks;
+  }
+  const size_t at = arguments.kind.find('@');
+  if (at != std::string::npos) {
+    context.version = arguments.kind.substr(at + 1);
   }
   if (!arguments.model.empty()) {
     context.model = load_model_shape(arguments.model);

@@ -336,6 +336,36 @@ TEST(ForeignBatch, DoesTheArithmeticAndNamesTheDegree) {
       testing::Not(HasSubstr("batch")));
 }
 
+std::string checked_as(const std::string& version, const std::string& text) {
+  ForeignContext context;
+  context.version = version;
+  context.world = 1;
+  std::string all;
+  for (const Problem& problem :
+       check_foreign(read_deepspeed(text, "a.json"), context).problems) {
+    all += to_text(problem) + "\n";
+  }
+  return all;
+}
+
+TEST(DeepSpeedVersions, HaveTheirOwnKeys) {
+  const std::string old = "{train_batch_size: 8, elasticity: {enabled: false}}";
+  EXPECT_THAT(checked_as("", old), HasSubstr("error[removed-key]"));
+  EXPECT_EQ(checked_as("0.18.3", old), "");
+  const std::string young =
+      "{train_batch_size: 8, zero_optimization: {stage: 2, zenflow: {}}}";
+  EXPECT_THAT(checked_as("0.14.5", young),
+              HasSubstr("error[unknown-key]: zero_optimization.zenflow: 0.14.5 "
+                        "does not have it yet"));
+  EXPECT_EQ(checked_as("0.17.0", young), "");
+  EXPECT_THAT(checked_as("0.12.6", "{train_batch_size: 8, aio: {use_gds: 0}}"),
+              HasSubstr("warning[unknown-key]: aio.use_gds"));
+  const std::string optimizer =
+      "{train_batch_size: 8, optimizer: {type: 'OneBitAdam'}}";
+  EXPECT_THAT(checked_as("", optimizer), HasSubstr("optimizer-choice"));
+  EXPECT_EQ(checked_as("0.16.9", optimizer), "");
+}
+
 TEST(ForeignCheck, SurvivesHugeNumbers) {
   EXPECT_NE(batch("train_batch_size: 9223372036854775807\n"
                   "train_micro_batch_size_per_gpu: 9223372036854775807\n"

@@ -41,6 +41,14 @@ TEST(KeyTable, NamesWhatASlipMayHaveMeant) {
   EXPECT_THAT(table.places_of("stage"), ElementsAre("zero.stage"));
 }
 
+TEST(KeyTable, ComparesVersions) {
+  EXPECT_LT(compare_versions("0.9.5", "0.12.6"), 0);
+  EXPECT_EQ(compare_versions("0.12.6", "0.12.6"), 0);
+  EXPECT_GT(compare_versions("1", "0.99.99"), 0);
+  EXPECT_EQ(compare_versions("x", ""), 0);
+  EXPECT_LT(compare_versions("0.19.6+cu12", "0.19.8"), 0);
+}
+
 TEST(RunFacts, HoldThePlaceAndTheType) {
   ForeignConfig config;
   config.file = "a.json";

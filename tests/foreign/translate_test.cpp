@@ -40,8 +40,7 @@ TEST(Translate, ToTriaxIsReadBackAsTheSameRun) {
   for (const Problem& problem : loaded.problems) {
     ADD_FAILURE() << to_text(problem) << "\n" << back.text;
   }
-  LoadedConfig first =
-      parse_config("[parallel]\ntp = 2\npp = 2\n", "a.toml");
+  LoadedConfig first = parse_config("[parallel]\ntp = 2\npp = 2\n", "a.toml");
   EXPECT_EQ(loaded.config.parallel.tp, 2);
   EXPECT_EQ(loaded.config.training.global_batch_size, 16);
   EXPECT_EQ(loaded.config.training.precision, Precision::kBf16Autocast);

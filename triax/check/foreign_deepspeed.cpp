@@ -261,6 +261,11 @@ void check_batch_keys(ForeignFindings& findings) {
 }
 
 void check_clipping(ForeignFindings& findings) {
+  // 0.19.6 clips, 0.18.3 does not.
+  const std::string& version = findings.context.version;
+  if (!version.empty() && compare_versions(version, "0.19.6") < 0) {
+    return;
+  }
   if (!findings.is_set("gradient_clipping")) {
     findings.note("default-changed",
                   "gradient_clipping",

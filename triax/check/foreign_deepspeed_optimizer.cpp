@@ -109,7 +109,20 @@ std::string did_you_mean(const std::string& name,
                       : fmt::format("did you mean {}?", near);
 }
 
+// 0.19.8 dropped them.
+bool is_old_optimizer(const ForeignFindings& findings,
+                      const std::string& name) {
+  static const std::vector<std::string_view> old = {
+      "onebitadam", "onebitlamb", "zerooneadam"};
+  const std::string& version = findings.context.version;
+  return holds(old, lower(name)) && !version.empty() &&
+         compare_versions(version, "0.19.8") < 0;
+}
+
 void check_name(ForeignFindings& findings, const std::string& name) {
+  if (is_old_optimizer(findings, name)) {
+    return;
+  }
   if (holds(kOwnOptimizers, lower(name)) || holds(kTorchOptimizers, name)) {
     return;
   }

@@ -27,6 +27,8 @@ struct ForeignContext {
   std::optional<int64_t> tp = {};
   std::optional<int64_t> pp = {};
   std::optional<int64_t> cp = {};
+  /// The system's version where it is not the table's: "0.14.5".
+  std::string version = {};
   /// A run this one was made from: has the learning rate followed the batch?
   std::optional<RunFacts> reference = {};
 };

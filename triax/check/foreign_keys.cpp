@@ -93,7 +93,12 @@ class KeyWalk {
           prefix.empty() ? entry.key : prefix + "." + entry.key;
       const bool is_dotted = entry.key.find('.') != std::string::npos;
       const KeyRow* row = is_dotted ? nullptr : keys_.find(path);
-      if (row != nullptr) {
+      const std::string& version = findings_.context.version;
+      if (row != nullptr && is_too_new(*row, version)) {
+        too_new(entry, path, *row, section);
+      } else if (row != nullptr && is_still_there(*row, version)) {
+        continue;
+      } else if (row != nullptr) {
         look_at(entry, path, *row);
       } else if (section == nullptr || section->type != KeyType::kOpenTable) {
         unknown(entry, path, prefix, section);
@@ -102,6 +107,27 @@ class KeyWalk {
   }
 
  private:
+  bool ignores(const KeyRow* section) const {
+    return section == nullptr ? rules_.unknown == KeyUse::kIgnored
+                              : section->ignores_unknown;
+  }
+
+  void too_new(const ConfigEntry& entry,
+               const std::string& path,
+               const KeyRow& row,
+               const KeyRow* section) {
+    Problem problem{ignores(section) ? Severity::kWarning : Severity::kError,
+                    "unknown-key",
+                    path,
+                    entry.key_position};
+    problem.message = fmt::format("{} does not have it yet (since {})",
+                                  findings_.context.version,
+                                  row.since);
+    problem.fix = "remove it, or take a newer version";
+    problem.effect = ignores(section) ? Effect::kIgnored : Effect::kRefused;
+    findings_.add(std::move(problem));
+  }
+
   void look_at(const ConfigEntry& entry,
                const std::string& path,
                const KeyRow& row) {
@@ -247,9 +273,7 @@ class KeyWalk {
                const std::string& path,
                const std::string& prefix,
                const KeyRow* section) {
-    const bool is_ignored = section == nullptr
-                                ? rules_.unknown == KeyUse::kIgnored
-                                : section->ignores_unknown;
+    const bool is_ignored = ignores(section);
     if (is_ignored && is_remark(entry.key)) {
       return;
     }

@@ -2,6 +2,7 @@
 #include "triax/foreign/key_table.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "triax/base/error.h"
 
@@ -57,6 +58,38 @@ std::vector<std::string_view> split_words(std::string_view words) {
     words = bar == std::string_view::npos ? "" : words.substr(bar + 1);
   }
   return result;
+}
+
+int compare_versions(std::string_view a, std::string_view b) {
+  for (int part = 0; part < 3; ++part) {
+    int numbers[2] = {};
+    for (int i = 0; i < 2; ++i) {
+      std::string_view& text = i == 0 ? a : b;
+      const auto [end, error] =
+          std::from_chars(text.data(), text.data() + text.size(), numbers[i]);
+      const auto length = static_cast<size_t>(end - text.data());
+      text.remove_prefix(std::min(text.size(), length + 1));
+    }
+    if (numbers[0] != numbers[1]) {
+      return numbers[0] < numbers[1] ? -1 : 1;
+    }
+  }
+  return 0;
+}
+
+bool is_too_new(const KeyRow& row, std::string_view version) {
+  if (version.empty() || row.since.empty()) {
+    return false;
+  }
+  const size_t dots = row.since.find("..");
+  return dots == std::string_view::npos
+             ? compare_versions(version, row.since) < 0
+             : compare_versions(version, row.since.substr(0, dots)) <= 0;
+}
+
+bool is_still_there(const KeyRow& row, std::string_view version) {
+  return !version.empty() && !row.removed.empty() &&
+         compare_versions(version, row.removed) < 0;
 }
 
 KeyTable::KeyTable(std::string_view version, std::span<const KeyRow> rows)

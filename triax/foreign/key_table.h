@@ -49,7 +49,8 @@ struct KeyRow {
   KeyUse use = KeyUse::kUsed;
   /// One clause: why it is ignored or refused.
   std::string_view why = {};
-  /// Versions of the system that brought and that dropped the key.
+  /// Versions of the system that brought and that dropped the key:
+  /// "0.16.9", or "0.15.4..0.16.9" where it is only known to lie between.
   std::string_view since = {};
   std::string_view removed = {};
   /// What took its place.
@@ -99,6 +100,15 @@ class KeyTable {
   std::unordered_map<std::string, const KeyRow*> by_path_;
   std::vector<const KeyRow*> patterns_;
 };
+
+/// Whether a version, "0.14.5", is one that does not have the row's key yet,
+/// and one that still has it though it was removed later. False for an empty
+/// version, the table's own, and where it is not known.
+bool is_too_new(const KeyRow& row, std::string_view version);
+bool is_still_there(const KeyRow& row, std::string_view version);
+
+/// Three numbers of a version compared: below 0, 0 or above 0.
+int compare_versions(std::string_view a, std::string_view b);
 
 /// The words of KeyRow::choices or aliases.
 std::vector<std::string_view> split_words(std::string_view words);
