@@ -32,6 +32,9 @@ const std::vector<Rule>& rules() {
       {"pipeline-zero", "DeepSpeed's pipeline takes no zero stage above 1"},
       {"optimizer-choice", "the optimizer or its parameters do not work"},
       {"scheduler-choice", "the schedule or its parameters do not work"},
+      {"duplicate-key", "a key stands twice, and one of them is dropped"},
+      {"experts-divide", "experts do not split over their ranks"},
+      {"validation-hangs", "ranks may wait for each other in validation"},
       // config.json
       {"hf-config", "config.json cannot be read or is not implemented"},
       {"hf-override", "a key of the run file stands over config.json"},

@@ -2,6 +2,7 @@
 #include "triax/foreign/system.h"
 
 #include "triax/foreign/deepspeed.h"
+#include "triax/foreign/torchtitan.h"
 
 namespace triax {
 
@@ -16,6 +17,13 @@ const std::vector<SystemEntry>& foreign_systems() {
        read_deepspeed,
        deepspeed_keys,
        deepspeed_facts},
+      {System::kTorchTitan,
+       "torchtitan",
+       "TorchTitan 0.2.2",
+       torchtitan_likeness,
+       read_torchtitan,
+       torchtitan_keys,
+       torchtitan_facts},
   };
   return table;
 }
