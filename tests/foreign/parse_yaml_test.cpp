@@ -138,6 +138,8 @@ TEST(ParseYaml, RefusesWhatIsNoConfig) {
   EXPECT_FALSE(first_message("a: [1, 2\n").empty());
   EXPECT_FALSE(first_message("a: 'x\n").empty());
   EXPECT_FALSE(first_message("a: 1\n  b: 2\n").empty());
+  EXPECT_THAT(first_message("a: 1\nb\n"), HasSubstr("missing"));
+  EXPECT_THAT(first_message("a:\n\tb: 1\n"), HasSubstr("a tab"));
 }
 
 TEST(ParseYaml, RefusesBytesThatAreNoText) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "triax/check/foreign_rules.h"
+#include "triax/check/nanotron_rules.h"
 #include "triax/check/torchtitan_rules.h"
 
 namespace triax {
@@ -19,6 +20,7 @@ struct SystemRules {
 constexpr SystemRules kRules[] = {
     {System::kDeepSpeed, check_deepspeed},
     {System::kTorchTitan, check_torchtitan},
+    {System::kNanotron, check_nanotron},
 };
 
 bool is_unreadable(const Problem& problem) {

@@ -47,8 +47,8 @@ int64_t count_values(const ConfigValue& value) {
 // Builds the value from the parser's events, without recursion.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(std::string file, const YamlPrescan& prescan)
-      : file_(std::move(file)), prescan_(prescan) {}
+  Builder(std::string_view text, std::string file, const YamlPrescan& prescan)
+      : text_(text), file_(std::move(file)), prescan_(prescan) {}
 
   std::optional<ConfigValue> root;
   std::vector<Problem> problems;
@@ -63,6 +63,9 @@ class Builder : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const bool follows_key = !frames_.empty() && frames_.back().key;
+    if (follows_key && frames_.back().is_block) {
+      check_colon(*frames_.back().key);
+    }
     ConfigValue value{ForeignValue{"null"},
                       follows_key ? frames_.back().key->position : at(mark)};
     add(std::move(value), anchor, "null", false);
@@ -101,8 +104,9 @@ class Builder : public YAML::EventHandler {
   void OnMapStart(const YAML::Mark& mark,
                   const std::string& tag,
                   YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
+                  YAML::EmitterStyle::value style) override {
     open(mark, tag, anchor, true);
+    frames_.back().is_block = style != YAML::EmitterStyle::Flow;
   }
   void OnMapEnd() override { close(); }
 
@@ -111,9 +115,11 @@ class Builder : public YAML::EventHandler {
     std::string text;
     Position position;
     bool is_merge = false;
+    bool is_plain = false;
   };
   struct Frame {
     bool is_map = false;
+    bool is_block = false;
     Position position;
     YAML::anchor_t anchor = YAML::NullAnchor;
     ConfigArray items;
@@ -125,6 +131,29 @@ class Builder : public YAML::EventHandler {
 
   Position at(const YAML::Mark& mark) const {
     return {file_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1};
+  }
+
+  // yaml-cpp takes "a b" on a line of its own for a key; PyYAML does not.
+  void check_colon(const Key& key) const {
+    if (!key.is_plain || key.text.empty()) {
+      return;
+    }
+    size_t start = 0;
+    for (int line = 1; line < key.position.line; ++line) {
+      start = text_.find('\n', start) + 1;
+    }
+    const size_t end = std::min(text_.find('\n', start), text_.size());
+    const std::string_view line = text_.substr(start, end - start);
+    const size_t column = static_cast<size_t>(key.position.column) - 1;
+    if (line.substr(0, column).find('?') != std::string_view::npos ||
+        column > line.size() || !line.substr(column).starts_with(key.text)) {
+      return;
+    }
+    const size_t next =
+        line.find_first_not_of(" \t\r", column + key.text.size());
+    if (next == std::string_view::npos || line[next] != ':') {
+      throw Refusal{key.position, "a ':' is missing after this key"};
+    }
   }
 
   void check_count(const Position& position) const {
@@ -289,13 +318,13 @@ class Builder : public YAML::EventHandler {
                     const std::string& text,
                     bool is_plain) {
     if (const auto* word = std::get_if<std::string>(&value.data)) {
-      return {*word, value.position, is_plain && *word == "<<"};
+      return {*word, value.position, is_plain && *word == "<<", is_plain};
     }
     if (std::holds_alternative<ConfigArray>(value.data) ||
         std::holds_alternative<ConfigTable>(value.data)) {
       throw Refusal{value.position, "a list or a table is no key"};
     }
-    return {text, value.position, false};
+    return {text, value.position, false, is_plain};
   }
 
   void set(Frame& frame, ConfigValue value) {
@@ -325,6 +354,7 @@ class Builder : public YAML::EventHandler {
     former = {key.text, key.position, std::move(value)};
   }
 
+  std::string_view text_;
   std::string file_;
   YamlPrescan prescan_;
   std::vector<Frame> frames_;
@@ -365,7 +395,7 @@ ParsedYaml parse_yaml(std::string_view text, const std::string& file) {
     return failed({file, prescan.finding->line, prescan.finding->column},
                   prescan.finding->message);
   }
-  Builder builder(file, prescan);
+  Builder builder(text, file, prescan);
   try {
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);

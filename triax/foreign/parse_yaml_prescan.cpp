@@ -75,6 +75,9 @@ class Prescan {
       return finding;
     }
     while (at_ < text_.size()) {
+      if (byte() == '\t' && is_token_start_) {
+        return finding_at(at_, "a tab where only blanks may stand");
+      }
       step();
       if (flow_depth_ > kMaxDepth || indents_.size() > kMaxDepth) {
         return finding_at(

@@ -2,6 +2,7 @@
 #include "triax/foreign/system.h"
 
 #include "triax/foreign/deepspeed.h"
+#include "triax/foreign/nanotron.h"
 #include "triax/foreign/torchtitan.h"
 
 namespace triax {
@@ -24,6 +25,13 @@ const std::vector<SystemEntry>& foreign_systems() {
        read_torchtitan,
        torchtitan_keys,
        torchtitan_facts},
+      {System::kNanotron,
+       "nanotron",
+       "nanotron",
+       nanotron_likeness,
+       read_nanotron,
+       nanotron_keys,
+       nanotron_facts},
   };
   return table;
 }
