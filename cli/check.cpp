@@ -17,6 +17,8 @@
 #include "triax/check/check.h"
 #include "triax/check/foreign_check.h"
 #include "triax/check/report_formats.h"
+#include "triax/foreign/translate.h"
+#include "triax/foreign/triax_facts.h"
 
 namespace triax {
 namespace {
@@ -140,10 +142,44 @@ void print_all(const std::vector<Problem>& problems,
   }
 }
 
+RunFacts facts_of(const CheckInput& input, const CheckArguments& arguments) {
+  if (input.config) {
+    return find_system(input.system)->facts(*input.config);
+  }
+  LoadedConfig loaded = parse_config(input.text, input.file);
+  resolve(loaded, arguments.num_ranks);
+  return triax_facts(loaded);
+}
+
+// The config on stdout, what was not carried on stderr.
+int translate_file(const std::vector<CheckInput>& inputs,
+                   const std::vector<Problem>& problems,
+                   const CheckArguments& arguments) {
+  const std::optional<System> to = parse_system(arguments.to);
+  if (!to || inputs.size() != 1) {
+    throw Error(
+        "--to takes one config, and triax, deepspeed, megatron, "
+        "torchtitan or nanotron");
+  }
+  if (const int code = exit_code_of(problems); code == 2) {
+    print_text(problems);
+    return code;
+  }
+  const Translation result = translate(facts_of(inputs[0], arguments), *to);
+  fmt::print("{}", result.text);
+  for (const std::string& clause : result.lost) {
+    fmt::print(stderr, "not carried: {}\n", clause);
+  }
+  return 0;
+}
+
 int check_files(const CheckArguments& arguments) {
   const ForeignContext context = make_context(arguments);
   std::vector<CheckInput> inputs = read_inputs(arguments);
   std::vector<Problem> problems = check_all(inputs, arguments, context);
+  if (!arguments.to.empty()) {
+    return translate_file(inputs, problems, arguments);
+  }
   if (arguments.fixes) {
     for (CheckInput& input : inputs) {
       fix_input(input, problems);
@@ -186,6 +222,8 @@ void add_check_verb(CLI::App& app,
   check
       ->add_option("--format", arguments->format, "text, json, sarif or github")
       ->check(CLI::IsMember({"text", "json", "sarif", "github"}));
+  check->add_option(
+      "--to", arguments->to, "write the same run for another system");
   check->add_flag("--fix",
                   arguments->fixes,
                   "write the safe fixes and show them on stderr");

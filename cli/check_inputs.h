@@ -23,6 +23,8 @@ struct CheckArguments {
   std::optional<int> num_ranks;
   std::string format = "text";
   bool fixes = false;
+  /// Writes the run for this system instead.
+  std::string to;
 };
 
 /// One file (or the words), and whose it is.

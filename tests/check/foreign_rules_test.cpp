@@ -316,14 +316,14 @@ TEST(ForeignBatch, DoesTheArithmeticAndNamesTheDegree) {
       "train_batch_size: 256\ntrain_micro_batch_size_per_gpu: 2\n"
       "gradient_accumulation_steps: 18";
   EXPECT_THAT(batch(triple, 7),
-              HasSubstr("2 * gradient_accumulation_steps 18 * dp 7 = 7 ranks "
+              HasSubstr("2 * gradient_accumulation_steps 18 * dp 7 (7 ranks) "
                         "= 252, not train_batch_size 256"));
   EXPECT_THAT(batch(triple, {}), HasSubstr("256 is not a multiple of"));
   const std::string two =
       "train_batch_size: 100\ntrain_micro_batch_size_per_gpu: 8";
   EXPECT_THAT(batch(two, 4),
               HasSubstr("100 is not a multiple of "
-                        "train_micro_batch_size_per_gpu 8 * dp 4 = 4 ranks = "
+                        "train_micro_batch_size_per_gpu 8 * dp 4 (4 ranks) = "
                         "32"));
   EXPECT_THAT(batch(two, 4), HasSubstr("use 96 or 128"));
   EXPECT_THAT(batch("train_batch_size: 64\ntrain_micro_batch_size_per_gpu: 2\n"

@@ -161,6 +161,22 @@ TEST_F(CheckCli, ReadsManyFilesInOneCall) {
   EXPECT_THAT(result.out, HasSubstr("200 errors, 0 warnings, 400 notes"));
 }
 
+TEST_F(CheckCli, TranslatesOneConfig) {
+  write("ds.json",
+        "{\"train_batch_size\": 32, \"train_micro_batch_size_per_gpu\": 2,"
+        " \"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": "
+        "3}}");
+  const Output result = check("ds.json --to megatron");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("--micro-batch-size 2\n"));
+  EXPECT_THAT(result.out, HasSubstr("--bf16\n"));
+  const Output titan = check("ds.json --to torchtitan");
+  EXPECT_THAT(titan.out, HasSubstr("[training]\n"));
+  EXPECT_EQ(check("ds.json --to vim").code, 2);
+  EXPECT_EQ(check("none.json --to triax").code, 2);
+  EXPECT_EQ(check("ds.json bad.json --to triax").code, 2);
+}
+
 TEST_F(CheckCli, ComparesWithAReference) {
   write("old.json",
         "{\"train_batch_size\": 8, \"gradient_clipping\": 1, \"optimizer\": "

@@ -24,7 +24,7 @@ struct Layout {
   int64_t cp = 1;
   std::optional<int64_t> world;
   std::optional<int64_t> dp;  // where it is said, or the world divides
-  /// "dp 4 = 8 ranks / (tp 2)".
+  /// "dp 4 (8 ranks / (tp 2))".
   std::string dp_text;
 };
 
