@@ -47,6 +47,8 @@ function(triax_add_layers)
   set_property(GLOBAL PROPERTY triax_plain_folders ${plain})
   set_property(GLOBAL PROPERTY triax_all_folders ${all})
   target_link_libraries(triax_base PUBLIC Threads::Threads)
+  find_package(yaml-cpp 0.7 REQUIRED)
+  target_link_libraries(triax_foreign PUBLIC yaml-cpp)
 endfunction()
 
 # Links `target` with every plain folder, or with all of them.

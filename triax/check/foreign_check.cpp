@@ -5,6 +5,8 @@
 #include <set>
 
 #include "triax/check/foreign_rules.h"
+#include "triax/check/nanotron_rules.h"
+#include "triax/check/torchtitan_rules.h"
 
 namespace triax {
 namespace {
@@ -17,6 +19,8 @@ struct SystemRules {
 // One row for each system whose rules are written.
 constexpr SystemRules kRules[] = {
     {System::kDeepSpeed, check_deepspeed},
+    {System::kTorchTitan, check_torchtitan},
+    {System::kNanotron, check_nanotron},
 };
 
 bool is_unreadable(const Problem& problem) {

@@ -37,6 +37,10 @@ const std::vector<Rule>& rules() {
       {"tp-crosses-hosts", "tensor parallelism crosses the network"},
       {"lr-not-scaled", "the batch changed and the learning rate did not"},
       {"scheduler-choice", "the schedule or its parameters do not work"},
+      {"duplicate-key", "a key stands twice, and one of them is dropped"},
+      {"missing-key", "the system needs a key that is not there"},
+      {"experts-divide", "experts do not split over their ranks"},
+      {"validation-hangs", "ranks may wait for each other in validation"},
       // config.json
       {"hf-config", "config.json cannot be read or is not implemented"},
       {"hf-override", "a key of the run file stands over config.json"},

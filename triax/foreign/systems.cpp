@@ -2,6 +2,8 @@
 #include "triax/foreign/system.h"
 
 #include "triax/foreign/deepspeed.h"
+#include "triax/foreign/nanotron.h"
+#include "triax/foreign/torchtitan.h"
 
 namespace triax {
 
@@ -16,6 +18,20 @@ const std::vector<SystemEntry>& foreign_systems() {
        read_deepspeed,
        deepspeed_keys,
        deepspeed_facts},
+      {System::kTorchTitan,
+       "torchtitan",
+       "TorchTitan 0.2.2",
+       torchtitan_likeness,
+       read_torchtitan,
+       torchtitan_keys,
+       torchtitan_facts},
+      {System::kNanotron,
+       "nanotron",
+       "nanotron",
+       nanotron_likeness,
+       read_nanotron,
+       nanotron_keys,
+       nanotron_facts},
   };
   return table;
 }
