@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/foreign/system.h"
 
+#include "triax/foreign/megatron.h"
+
 namespace triax {
 
 // One row for each reader: {System::kX, "x", "X 1.2", x_likeness, read_x,
 // x_keys, x_facts}, declared in the reader's own header.
 const std::vector<SystemEntry>& foreign_systems() {
-  static const std::vector<SystemEntry> table = {};
+  static const std::vector<SystemEntry> table = {
+      {System::kMegatron,
+       "megatron",
+       "Megatron-LM core_v0.19.2",
+       megatron_likeness,
+       read_megatron,
+       megatron_keys,
+       megatron_facts},
+  };
   return table;
 }
 
