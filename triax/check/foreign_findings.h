@@ -16,14 +16,15 @@ namespace triax {
 
 /// What is known besides the config. What is left out is not judged.
 struct ForeignContext {
-  std::optional<int64_t> world;                 // ranks
-  std::optional<int64_t> ranks_on_host;         // devices of one host
-  std::optional<double> link_bytes_per_second;  // between hosts, of one rank
-  std::optional<int64_t> device_bytes;          // memory of one device
-  std::optional<ModelConfig> model;
-  std::string model_file;
+  std::optional<int64_t> world = {};          // ranks
+  std::optional<int64_t> ranks_on_host = {};  // devices of one host
+  std::optional<double> link_bytes_per_second =
+      {};                                    // between hosts, of one rank
+  std::optional<int64_t> device_bytes = {};  // memory of one device
+  std::optional<ModelConfig> model = {};
+  std::string model_file = {};
   /// A run the config is compared with, for the learning rate's scaling.
-  std::optional<int64_t> reference_batch;
+  std::optional<int64_t> reference_batch = {};
 };
 
 /// What the rules over another system's config read, and where they put what
@@ -56,6 +57,8 @@ class ForeignFindings {
                 const std::string& message,
                 const std::string& fix,
                 Effect effect = Effect::kNone);
+  /// Any finding; without a position it takes that of its field's value.
+  Problem& add(Problem problem);
   /// Something a rule would have looked at and could not: "the world size is
   /// not known; give --world". Said once a rule.
   void not_judged(const std::string& what);
@@ -68,19 +71,21 @@ class ForeignFindings {
 
   std::vector<Problem> problems;
   std::vector<std::string> unjudged;
-
- private:
-  Problem& add(Problem problem);
 };
 
 /// How a system takes what stands in its configs.
 struct KeyRules {
-  /// What comes of a key that no row names.
+  /// What comes of a key at the top level that no row names; of one in a
+  /// section: its row says it.
   KeyUse unknown = KeyUse::kRefused;
   /// Why the value does not fit the row; empty: it does. nullptr: the strict
   /// rule, a value of the row's own type, whole numbers where numbers may be.
   std::string (*misfit)(const KeyRow& row, const ConfigValue& value) = nullptr;
 };
+
+/// The strict rule; bound_misfit() is its part about numbers.
+std::string misfit_text(const KeyRow& row, const ConfigValue& value);
+std::string bound_misfit(const KeyRow& row, const ConfigValue& value);
 
 /// Walks the whole config along the system's table: unknown, misspelt,
 /// misplaced, removed, renamed, deprecated and ignored keys; types, bounds and

@@ -66,6 +66,8 @@ std::string_view effect_name(Effect effect) {
       return "";
     case Effect::kRefused:
       return "refused";
+    case Effect::kFailsLater:
+      return "fails later";
     case Effect::kIgnored:
       return "ignored";
     case Effect::kSilentlyDifferent:

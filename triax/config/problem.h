@@ -15,8 +15,9 @@ enum class Severity { kError, kWarning, kNote };
 
 /// What comes of it when nothing is done.
 enum class Effect {
-  kNone,  // the message says it
-  kRefused,
+  kNone,        // the message says it
+  kRefused,     // as the config is read
+  kFailsLater,  // after the job has started
   kIgnored,
   kSilentlyDifferent,
   kSlow,
@@ -38,8 +39,8 @@ struct Problem {
   std::string rule;   // one of rules()
   std::string field;  // "parallel.tp"; empty: the file
   Position position;
-  std::string message;  // one sentence, with the numbers
-  std::string fix;      // what to write instead; may be empty
+  std::string message = {};  // one sentence, with the numbers
+  std::string fix = {};      // what to write instead; may be empty
   Effect effect = Effect::kNone;
   std::optional<SafeEdit> edit = {};
 };

@@ -59,6 +59,11 @@ struct KeyRow {
   std::string_view aliases = {};
   bool is_deprecated = false;  // works still; see `replacement`
   bool takes_null = false;
+  /// Of a table: keys in it that the system does not know are passed over.
+  bool ignores_unknown = false;
+  /// The system takes any value as it reads the config; what is not of the
+  /// row's type or choices fails or misleads later.
+  bool is_unchecked = false;
   /// Megatron's: the flag takes no value ("--swiglu").
   bool is_switch = false;
 };

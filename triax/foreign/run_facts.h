@@ -24,6 +24,7 @@ struct Fact {
 
   explicit operator bool() const { return value.has_value(); }
   const T& operator*() const { return *value; }
+  const T* operator->() const { return &*value; }
   T value_or(T other) const { return value.value_or(other); }
   bool is_set() const { return value.has_value() && !is_default; }
 };

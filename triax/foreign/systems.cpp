@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/foreign/system.h"
 
+#include "triax/foreign/deepspeed.h"
 #include "triax/foreign/megatron.h"
 
 namespace triax {
@@ -9,6 +10,13 @@ namespace triax {
 // x_keys, x_facts}, declared in the reader's own header.
 const std::vector<SystemEntry>& foreign_systems() {
   static const std::vector<SystemEntry> table = {
+      {System::kDeepSpeed,
+       "deepspeed",
+       "DeepSpeed 0.19.8",
+       deepspeed_likeness,
+       read_deepspeed,
+       deepspeed_keys,
+       deepspeed_facts},
       {System::kMegatron,
        "megatron",
        "Megatron-LM core_v0.19.2",
