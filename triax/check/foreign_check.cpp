@@ -17,6 +17,7 @@ struct SystemRules {
 // One row for each system whose rules are written.
 constexpr SystemRules kRules[] = {
     {System::kDeepSpeed, check_deepspeed},
+    {System::kMegatron, check_megatron},
 };
 
 bool is_unreadable(const Problem& problem) {

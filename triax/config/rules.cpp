@@ -32,6 +32,17 @@ const std::vector<Rule>& rules() {
       {"pipeline-zero", "DeepSpeed's pipeline takes no zero stage above 1"},
       {"optimizer-choice", "the optimizer or its parameters do not work"},
       {"scheduler-choice", "the schedule or its parameters do not work"},
+      // Megatron-LM's arguments
+      {"argument-values", "an argument has too few or too many values"},
+      {"stray-argument", "a word belongs to no argument"},
+      {"missing-argument", "an argument is missing that the run needs"},
+      {"repeated-argument", "an argument is given twice"},
+      {"lost-arguments", "a broken line continuation cuts arguments off"},
+      {"several-runs", "the script starts more than one run"},
+      {"virtual-stages", "the chunks of an interleaved pipeline do not fit"},
+      {"experts-fit", "experts do not fit their ranks or groups"},
+      {"train-length", "the run's length is given in steps and in samples"},
+      {"launch-environment", "a variable of the environment is wrong"},
       // config.json
       {"hf-config", "config.json cannot be read or is not implemented"},
       {"hf-override", "a key of the run file stands over config.json"},

@@ -61,7 +61,11 @@ class FieldBuilder {
       fields_.emplace_back();
       is_open_ = true;
     }
-    fields_.back().pieces.push_back(std::move(piece));
+    std::vector<ShellPiece>& pieces = fields_.back().pieces;
+    if (!pieces.empty() && pieces.back().text.empty()) {
+      pieces.pop_back();  // what quotes began with
+    }
+    pieces.push_back(std::move(piece));
   }
 
   void add_split(const ShellPiece& piece) {
@@ -892,13 +896,13 @@ class Follower {
     ShellRun run;
     run.fields = with_strings_split(fields);
     if (name == "eval") {
-      run.fields.erase(
-          std::find_if(run.fields.begin(),
-                       run.fields.end(),
-                       [](const ShellField& field) {
-                         return field.is_known() && ends_command(field.text());
-                       }),
-          run.fields.end());
+      run.fields.erase(std::find_if(run.fields.begin(),
+                                    run.fields.end(),
+                                    [](const ShellField& field) {
+                                      return field.is_known() &&
+                                             ends_command(field.text());
+                                    }),
+                       run.fields.end());
     }
     const bool has_dashes = std::any_of(
         run.fields.begin(), run.fields.end(), [](const ShellField& field) {
