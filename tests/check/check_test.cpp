@@ -532,14 +532,16 @@ TEST_F(Files, ARunsFolderIsNeverReused) {
 // A rule that no test names is a rule that may never speak.
 TEST(Check, EveryRuleIsNamedByATest) {
   std::string sources;
-  for (const char* folder : {"check", "config"}) {
+  for (const char* folder : {"check", "config", "cli"}) {
     for (const auto& entry : std::filesystem::directory_iterator(
              std::string(TRIAX_SOURCE_DIR) + "/tests/" + folder)) {
-      sources += read_file(entry.path().string(), 1 << 20);
+      if (entry.path().extension() == ".cpp") {
+        sources += read_file(entry.path().string(), 1 << 20);
+      }
     }
   }
   for (const Rule& rule : rules()) {
-    EXPECT_THAT(sources, HasSubstr(std::string(rule.id)));
+    EXPECT_NE(sources.find(rule.id), std::string::npos) << rule.id;
   }
 }
 

@@ -151,6 +151,13 @@ INSTANTIATE_TEST_SUITE_P(
              "",
              "gradient_accumulation_steps",
              {"TypeError", "Trainer"}},
+        Case{"activation_checkpointing: {number_checkpoints: false, profile: 0}"
+             "\n",
+             "",
+             "",
+             "",
+             "",
+             {}},
         Case{"bf16: {enabled: 'auto'}\n", "", "", "", "", {}}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -324,8 +331,9 @@ TEST(ForeignBatch, DoesTheArithmeticAndNamesTheDegree) {
                     {}),
               testing::StartsWith("not judged: the batch sizes ask for dp = "
                                   "64 / (2 * 4) = 8"));
-  EXPECT_EQ(batch("train_batch_size: 64\ntensor_parallel: {autotp_size: 2}", 8),
-            "");
+  EXPECT_THAT(
+      batch("train_batch_size: 64\ntensor_parallel: {autotp_size: 2}", 8),
+      testing::Not(HasSubstr("batch")));
 }
 
 TEST(ForeignCheck, SurvivesHugeNumbers) {

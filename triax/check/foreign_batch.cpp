@@ -12,45 +12,15 @@ namespace {
 
 constexpr int64_t kMaxProduct = int64_t{1} << 40;
 
-// A degree that is known, by the config or the world, and what from.
+// The degree that the batch is split over.
 struct Replicas {
   std::optional<int64_t> count;
-  std::string from;  // "dp 4 = world 8 / (tp 2 * pp 1 * cp 1)"
+  std::string from;
 };
 
-int64_t degree(const Whole& fact) {
-  return std::max<int64_t>(1, fact.value_or(1));
-}
-
-// What divides the world besides dp, as far as this config says it.
-std::string divisor_text(const RunFacts& facts) {
-  std::vector<std::string> parts;
-  const auto add = [&parts](const char* name, const Whole& fact) {
-    if (degree(fact) > 1) {
-      parts.push_back(fmt::format("{} {}", name, *fact));
-    }
-  };
-  add("tp", facts.tp);
-  add("pp", facts.pp);
-  add("cp", facts.cp);
-  return parts.empty() ? "" : fmt::format(" / ({})", fmt::join(parts, " * "));
-}
-
 Replicas replicas_of(const ForeignFindings& findings) {
-  const RunFacts& facts = findings.facts;
-  if (facts.dp && *facts.dp > 0) {
-    return {*facts.dp, fmt::format("dp {}", *facts.dp)};
-  }
-  const std::optional<int64_t> world =
-      facts.world ? facts.world.value : findings.context.world;
-  const int64_t rest = degree(facts.tp) * degree(facts.pp) * degree(facts.cp);
-  if (!world || rest > kMaxProduct || *world % rest != 0) {
-    return {};
-  }
-  return {
-      *world / rest,
-      fmt::format(
-          "dp {} = {} ranks{}", *world / rest, *world, divisor_text(facts))};
+  const Layout layout = layout_of(findings);
+  return {layout.dp, layout.dp_text};
 }
 
 bool is_sane(const Whole& fact) {

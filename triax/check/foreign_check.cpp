@@ -40,6 +40,21 @@ void drop_consequences(std::vector<Problem>& problems) {
   });
 }
 
+// A system's own rule knows more than the one that all share.
+void drop_repeats(std::vector<Problem>& problems, size_t num_own) {
+  std::set<std::string> said;
+  for (size_t i = 0; i < num_own; ++i) {
+    said.insert(problems[i].rule);
+  }
+  const auto begin = problems.begin() + static_cast<std::ptrdiff_t>(num_own);
+  problems.erase(std::remove_if(begin,
+                                problems.end(),
+                                [&said](const Problem& problem) {
+                                  return said.contains(problem.rule);
+                                }),
+                 problems.end());
+}
+
 }  // namespace
 
 ForeignReport check_foreign(const ForeignConfig& config,
@@ -58,7 +73,11 @@ ForeignReport check_foreign(const ForeignConfig& config,
       rules.check(findings);
     }
   }
+  const size_t num_own = findings.problems.size();
   check_foreign_batch(findings);
+  check_foreign_shapes(findings);
+  check_foreign_choices(findings);
+  drop_repeats(findings.problems, num_own);
   drop_consequences(findings.problems);
   report.problems.insert(report.problems.end(),
                          findings.problems.begin(),

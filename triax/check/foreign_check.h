@@ -19,8 +19,9 @@ struct ForeignReport {
 ForeignReport check_foreign(const ForeignConfig& config,
                             const ForeignContext& context = {});
 
-/// What two configs of one run say against each other (Megatron arguments and
-/// a DeepSpeed JSON); not what each has alone.
+/// Every problem of two configs of one run (Megatron-LM's arguments and a
+/// DeepSpeed JSON): of each alone, the DeepSpeed one in the other's layout,
+/// and what they say against each other.
 ForeignReport check_pair(const ForeignConfig& first,
                          const ForeignConfig& second,
                          const ForeignContext& context = {});

@@ -301,6 +301,16 @@ std::string keep_misfit(const ConfigValue& value) {
              : in_quotes(*text) + " is no list of name patterns, nor \"auto\"";
 }
 
+// Python counts with flags and takes numbers for flags; 5e8 is whole.
+bool is_python_kin(const KeyRow& row, const ConfigValue& value) {
+  if (std::holds_alternative<std::string>(value.data)) {
+    return false;
+  }
+  return (row.type == KeyType::kWhole && is_whole(value)) ||
+         (row.type == KeyType::kNumber && number_of(value)) ||
+         (row.type == KeyType::kFlag && is_flag(value));
+}
+
 std::string dict_misfit(const KeyRow& row, const ConfigValue& value) {
   if (is_batch_key(row.key)) {
     return batch_misfit(row, value);
@@ -340,11 +350,10 @@ std::string dict_misfit(const KeyRow& row, const ConfigValue& value) {
   if (text != nullptr && *text == "auto" && row.is_unchecked) {
     return "";  // check_auto() looks at it
   }
-  // 5e8 and 1e6 are read as whole numbers; the few that stay are no harm.
-  const bool is_number = row.type == KeyType::kWhole && row.is_unchecked &&
-                         is_whole(value) && text == nullptr &&
-                         !std::holds_alternative<bool>(value.data);
-  return is_number ? bound(row, value) : misfit_text(row, value);
+  if (row.is_unchecked && is_python_kin(row, value)) {
+    return std::holds_alternative<bool>(value.data) ? "" : bound(row, value);
+  }
+  return misfit_text(row, value);
 }
 
 }  // namespace

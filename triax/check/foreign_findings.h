@@ -23,8 +23,12 @@ struct ForeignContext {
   std::optional<int64_t> device_bytes = {};  // memory of one device
   std::optional<ModelConfig> model = {};
   std::string model_file = {};
-  /// A run the config is compared with, for the learning rate's scaling.
-  std::optional<int64_t> reference_batch = {};
+  /// Degrees that another file of the same run says.
+  std::optional<int64_t> tp = {};
+  std::optional<int64_t> pp = {};
+  std::optional<int64_t> cp = {};
+  /// A run this one was made from: has the learning rate followed the batch?
+  std::optional<RunFacts> reference = {};
 };
 
 /// What the rules over another system's config read, and where they put what

@@ -277,7 +277,10 @@ class KeyWalk {
     if (!near.empty()) {
       problem.severity = Severity::kError;
       problem.fix = fmt::format("did you mean {}?", near);
-      if (!findings_.is_set(prefix.empty() ? near : prefix + "." + near)) {
+      const std::string path = prefix.empty() ? near : prefix + "." + near;
+      const KeyRow* row = keys_.find(path);
+      if (row != nullptr && !findings_.is_set(path) &&
+          misfit_of(*row, entry.value).empty()) {
         problem.edit = SafeEdit{entry.key_position, entry.key, near};
       }
     } else if (!places.empty() && places.size() <= 2) {

@@ -31,6 +31,11 @@ const std::vector<Rule>& rules() {
       {"offload-no-effect", "an offload setting does nothing"},
       {"pipeline-zero", "DeepSpeed's pipeline takes no zero stage above 1"},
       {"optimizer-choice", "the optimizer or its parameters do not work"},
+      {"not-judged", "something was not known that a rule needs"},
+      {"pair-conflict", "two configs of one run contradict each other"},
+      {"slow-choice", "it works, and something faster costs nothing"},
+      {"tp-crosses-hosts", "tensor parallelism crosses the network"},
+      {"lr-not-scaled", "the batch changed and the learning rate did not"},
       {"scheduler-choice", "the schedule or its parameters do not work"},
       // Megatron-LM's arguments
       {"argument-values", "an argument has too few or too many values"},

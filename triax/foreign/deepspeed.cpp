@@ -41,6 +41,28 @@ Problem root_problem(const ConfigValue& root, std::string_view text) {
   return problem;
 }
 
+// The text without what stands in inner tables and lists.
+std::string top_level(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const bool has_braces = first != std::string_view::npos && text[first] == '{';
+  std::string result;
+  int depth = 0;
+  char quote = '\0';
+  for (const char byte : text) {
+    if (quote != '\0') {
+      quote = byte == quote ? '\0' : quote;
+    } else if (byte == '"') {
+      quote = byte;
+    }
+    depth += quote == '\0' && (byte == '{' || byte == '[');
+    depth -= quote == '\0' && (byte == '}' || byte == ']');
+    if (depth <= (has_braces ? 1 : 0)) {
+      result += byte;
+    }
+  }
+  return result;
+}
+
 bool has_key(std::string_view text, std::string_view key) {
   for (size_t at = text.find(key); at != std::string_view::npos;
        at = text.find(key, at + 1)) {
@@ -154,7 +176,7 @@ ForeignConfig read_deepspeed(std::string_view text, const std::string& file) {
 }
 
 int deepspeed_likeness(std::string_view file_name, std::string_view text) {
-  const std::string_view head = text.substr(0, 64 << 10);
+  const std::string head = top_level(text.substr(0, 64 << 10));
   int likeness = 0;
   for (const std::string_view key : {"zero_optimization",
                                      "train_micro_batch_size_per_gpu",
@@ -198,7 +220,6 @@ RunFacts deepspeed_facts(const ForeignConfig& config) {
   const Whole tp = whole_at(config, "tensor_parallel.autotp_size");
   facts.tp = tp && *tp > 0 ? tp : Whole{};
   facts.cp = whole_at(config, "sequence_parallel_size");
-  facts.pp = whole_at(config, "pipeline.stages");
   facts.vocabulary = whole_at(config, "vocabulary_size");
   if (find_value(config.table, "gradient_clipping") == nullptr) {
     facts.clipping = default_fact(config, "gradient_clipping", 1.0);

@@ -96,6 +96,12 @@ class Parser {
     throw Failure{offset, std::move(message)};
   }
 
+  // What is no HjsonDecodeError in Python is not tried again as one value.
+  [[noreturn]] void fail_for_good(size_t offset, std::string message) {
+    is_final_ = true;
+    fail(offset, std::move(message));
+  }
+
   char peek(size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : kEnd;
   }
@@ -112,7 +118,7 @@ class Parser {
       } else if (peek() == '/' && peek(1) == '*') {
         const size_t end = text_.find("*/", at_ + 2);
         if (end == std::string_view::npos) {
-          fail(at_, "a comment that /* begins never ends");
+          fail_for_good(at_, "a comment that /* begins never ends");
         }
         at_ = end + 2;
       } else {
@@ -130,7 +136,7 @@ class Parser {
       root.data = table(0, false);
       return root;
     } catch (const Failure& failure) {
-      if (is_duplicate_) {
+      if (is_final_) {
         throw;
       }
       at_ = begin;
@@ -182,11 +188,10 @@ class Parser {
     while (true) {
       ConfigEntry entry = key_and_value(depth);
       if (!names.insert(entry.key).second) {
-        is_duplicate_ = true;
-        throw Failure{key_offset_,
+        fail_for_good(key_offset_,
                       "the key " + in_quotes(entry.key) +
                           " stands twice in this table, and DeepSpeed refuses "
-                          "that"};
+                          "that");
       }
       entries.push_back(std::move(entry));
       skip_to_next();
@@ -368,7 +373,7 @@ class Parser {
     }
     const size_t last = text_.rfind('\n');
     if (last == std::string_view::npos) {
-      fail(at_, "''' needs a file of more than one line");
+      fail_for_good(at_, "''' needs a file of more than one line");
     }
     return at_ + text_.size() - last - 1;
   }
@@ -493,7 +498,7 @@ class Parser {
     if (error != std::errc() && word.find("e-") == std::string_view::npos &&
         word.find("E-") == std::string_view::npos && !word.starts_with("0.") &&
         !word.starts_with("-0.")) {
-      fail(begin, "no double holds the number " + in_quotes(word));
+      fail_for_good(begin, "no double holds the number " + in_quotes(word));
     }
     if (!is_whole && std::floor(real) == real && std::abs(real) < 1e10) {
       result.data = static_cast<int64_t>(real);
@@ -506,7 +511,7 @@ class Parser {
   LineIndex lines_;
   size_t at_ = 0;
   size_t key_offset_ = 0;
-  bool is_duplicate_ = false;
+  bool is_final_ = false;
 };
 
 std::optional<Failure> unreadable_byte(std::string_view text) {

@@ -30,6 +30,9 @@ struct SystemEntry {
   const KeyTable& (*keys)() = nullptr;
   /// What the config says of the run. Values of a wrong type say nothing.
   RunFacts (*facts)(const ForeignConfig& config) = nullptr;
+  /// Reads the words of a command line, where the system takes its config
+  /// from one; else nullptr.
+  ForeignConfig (*read_words)(const std::vector<std::string>& words) = nullptr;
 };
 
 /// The table, without triax itself.
