@@ -60,10 +60,10 @@ fi
 if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test deepspeed; then
   echo "setup: installing DeepSpeed's config classes into .venv-test"
   python3 -m venv .venv-test
-  packages=$(.venv-test/bin/python -c \
+  site=$(.venv-test/bin/python -c \
     'import sysconfig; print(sysconfig.get_paths()["purelib"])')
-  echo "$PWD/.venv/lib/$(basename "$(dirname "$packages")")/site-packages" \
-    >"$packages/torch-of-venv.pth"
+  echo "$PWD/.venv/lib/$(basename "$(dirname "$site")")/site-packages" \
+    >"$site/torch-of-venv.pth"
   .venv-test/bin/python -m pip install -q --disable-pip-version-check \
     -r tests/foreign/requirements.txt
   DS_BUILD_OPS=0 .venv-test/bin/python -m pip install -q --no-deps \

@@ -92,11 +92,11 @@ TEST(DetectSystem, KnowsADeepSpeedFile) {
   EXPECT_EQ(detect_system("x.json", "{\"zero_optimization\": {}}"),
             System::kDeepSpeed);
   EXPECT_EQ(detect_system("ds_config_zero3.json", "{}"), System::kDeepSpeed);
-  EXPECT_EQ(
-      detect_system("x.json", "{\"a\": {\"train_batch_size\": 1}, \"b\": 2}"),
-      System::kDeepSpeed);  // for want of a better one
-  EXPECT_LT(deepspeed_likeness("x.json", "{\"a\": {\"train_batch_size\": 1}}"),
-            deepspeed_likeness("x.json", "{\"train_batch_size\": 1}"));
+  EXPECT_EQ(detect_system("a.json", "{\"fp16\": {\"enabled\": true}}"),
+            System::kDeepSpeed);
+  EXPECT_EQ(detect_system("config.json", "{\"hidden_size\": 8}"), std::nullopt);
+  EXPECT_EQ(detect_system("x.json", "{\"a\": {\"train_batch_size\": 1}}"),
+            std::nullopt);
   EXPECT_EQ(detect_system("run.toml", "zero_optimization = 1"), System::kTriax);
 }
 

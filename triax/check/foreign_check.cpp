@@ -21,6 +21,7 @@ constexpr SystemRules kRules[] = {
     {System::kDeepSpeed, check_deepspeed},
     {System::kTorchTitan, check_torchtitan},
     {System::kNanotron, check_nanotron},
+    {System::kMegatron, check_megatron},
 };
 
 bool is_unreadable(const Problem& problem) {

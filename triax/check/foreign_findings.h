@@ -103,5 +103,6 @@ void check_keys(ForeignFindings& findings,
 // The rules of each system, in files of their own. Each adds what it finds;
 // the rules over RunFacts run for all of them and are not called from here.
 void check_deepspeed(ForeignFindings& findings);
+void check_megatron(ForeignFindings& findings);
 
 }  // namespace triax

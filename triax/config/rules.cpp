@@ -41,6 +41,17 @@ const std::vector<Rule>& rules() {
       {"missing-key", "the system needs a key that is not there"},
       {"experts-divide", "experts do not split over their ranks"},
       {"validation-hangs", "ranks may wait for each other in validation"},
+      // Megatron-LM's arguments
+      {"argument-values", "an argument has too few or too many values"},
+      {"stray-argument", "a word belongs to no argument"},
+      {"missing-argument", "an argument is missing that the run needs"},
+      {"repeated-argument", "an argument is given twice"},
+      {"lost-arguments", "a broken line continuation cuts arguments off"},
+      {"several-runs", "the script starts more than one run"},
+      {"virtual-stages", "the chunks of an interleaved pipeline do not fit"},
+      {"experts-fit", "experts do not fit their ranks or groups"},
+      {"train-length", "the run's length is given in steps and in samples"},
+      {"launch-environment", "a variable of the environment is wrong"},
       // config.json
       {"hf-config", "config.json cannot be read or is not implemented"},
       {"hf-override", "a key of the run file stands over config.json"},

@@ -186,12 +186,16 @@ int deepspeed_likeness(std::string_view file_name, std::string_view text) {
                                      "wall_clock_breakdown"}) {
     likeness += has_key(head, key) ? 30 : 0;
   }
+  for (const std::string_view key :
+       {"fp16", "bf16", "optimizer", "scheduler", "gradient_clipping"}) {
+    likeness += has_key(head, key) ? 10 : 0;
+  }
   const std::string name = lower(std::string(file_name));
   const bool is_json = name.ends_with(".json") || name.ends_with(".hjson");
   const bool is_named = name.find("ds_") != std::string::npos ||
                         name.find("deepspeed") != std::string::npos ||
                         name.find("zero") != std::string::npos;
-  likeness += is_json && is_named ? 50 : is_json ? 10 : 0;
+  likeness += is_json && is_named ? 50 : is_json && likeness > 0 ? 10 : 0;
   const bool is_other = name.ends_with(".toml") || name.ends_with(".yaml") ||
                         name.ends_with(".yml") || name.ends_with(".sh");
   return is_other ? 0 : std::min(likeness, 100);

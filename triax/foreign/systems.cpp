@@ -2,6 +2,7 @@
 #include "triax/foreign/system.h"
 
 #include "triax/foreign/deepspeed.h"
+#include "triax/foreign/megatron.h"
 #include "triax/foreign/nanotron.h"
 #include "triax/foreign/torchtitan.h"
 
@@ -32,6 +33,14 @@ const std::vector<SystemEntry>& foreign_systems() {
        read_nanotron,
        nanotron_keys,
        nanotron_facts},
+      {System::kMegatron,
+       "megatron",
+       "Megatron-LM core_v0.19.2",
+       megatron_likeness,
+       read_megatron,
+       megatron_keys,
+       megatron_facts,
+       read_megatron_words},
   };
   return table;
 }
