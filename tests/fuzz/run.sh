@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 for target in "$build"/tests/fuzz/fuzz_*; do
   [[ -x "$target" && -f "$target" ]] || continue
   system=${target##*fuzz_}
-  seeds=("$here/foreign/$system"*/cases "$here/foreign/$system")
+  seeds=("$here/foreign/$system"*/cases "$here/foreign/$system" "$here/cases/$system")
   existing=()
   for seed in "${seeds[@]}"; do
     [[ -d "$seed" ]] && existing+=("$seed")
