@@ -69,3 +69,12 @@ if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test deepspeed; then
   DS_BUILD_OPS=0 .venv-test/bin/python -m pip install -q --no-deps \
     --disable-pip-version-check --no-build-isolation 'deepspeed==0.19.8'
 fi
+
+# nanotron 0.4's config classes and what loads them.
+if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test nanotron; then
+  echo "setup: installing nanotron's config classes into .venv-test"
+  .venv-test/bin/python -m pip install -q --disable-pip-version-check \
+    pyyaml dacite
+  .venv-test/bin/python -m pip install -q --no-deps \
+    --disable-pip-version-check 'nanotron==0.4'
+fi

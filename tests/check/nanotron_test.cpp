@@ -109,6 +109,21 @@ TEST(Nanotron, ExplainsTheNumberThatIsAText) {
   EXPECT_EQ(problem->edit->to, "1.0e-8");
 }
 
+TEST(Nanotron, SaysWhereAKeyIsMissingOrTwice) {
+  const ForeignReport report = check_text(
+      "general: {project: x}\nparallelism:\n  dp: 1\n  pp: 1\n  dp: 2\n"
+      "model:\n  init_method: {std: 0.02}\n  model_config: {}\n");
+  const auto twice =
+      std::ranges::find(report.problems, "duplicate-key", &Problem::rule);
+  ASSERT_NE(twice, report.problems.end());
+  EXPECT_EQ(twice->position.line, 5);
+  const auto missing =
+      std::ranges::find(report.problems, "parallelism.tp", &Problem::field);
+  ASSERT_NE(missing, report.problems.end());
+  EXPECT_EQ(missing->rule, "missing-key");
+  EXPECT_EQ(missing->position.line, 2);
+}
+
 TEST(Nanotron, SurvivesEveryKindOfValueEverywhere) {
   for (const std::string value : {"9223372036854775807",
                                   "-9223372036854775808",

@@ -150,6 +150,22 @@ TEST(TorchTitan, SaysWhereAndWhat) {
               testing::HasSubstr("training.local_batch_size"));
 }
 
+TEST(TorchTitan, NotesWhatMayHangAndWhatExpertsNeed) {
+  const ForeignReport report = check_text(
+      "# world = 8\n[model]\nname = \"llama4\"\n"
+      "[validation]\nenable = true\n"
+      "[parallelism]\nexpert_parallel_degree = 5\n",
+      "a.toml");
+  const auto hangs =
+      std::ranges::find(report.problems, "validation-hangs", &Problem::rule);
+  ASSERT_NE(hangs, report.problems.end());
+  EXPECT_EQ(hangs->severity, Severity::kNote);
+  const auto experts =
+      std::ranges::find(report.problems, "experts-divide", &Problem::rule);
+  ASSERT_NE(experts, report.problems.end());
+  EXPECT_THAT(experts->message, testing::HasSubstr("= 8 do not split"));
+}
+
 TEST(TorchTitan, LeavesKeysOfACustomModuleAlone) {
   const ForeignReport report = check_text(
       "[job]\ncustom_config_module = \"mine.config\"\n[mine]\nx = 1\n"

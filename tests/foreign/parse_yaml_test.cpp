@@ -188,6 +188,16 @@ TEST(ParseYaml, BoundsWhatAliasesStandFor) {
   EXPECT_THAT(first_message(text), HasSubstr("values"));
 }
 
+TEST(ParseYaml, ReadsManyEmptyKeysInOnePass) {
+  std::string text;
+  for (int i = 0; i < 90000; ++i) {
+    text += "k" + std::to_string(i) + ":\n";
+  }
+  const ParsedYaml parsed = parse(text);
+  EXPECT_TRUE(parsed.problems.empty());
+  EXPECT_EQ(parsed.table.size(), 90000);
+}
+
 TEST(ParseYaml, BoundsTheSize) {
   const std::string huge = "a: " + std::string(100 << 20, 'x');
   EXPECT_THAT(first_message(huge), HasSubstr("is not read"));

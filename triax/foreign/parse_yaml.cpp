@@ -133,15 +133,20 @@ class Builder : public YAML::EventHandler {
     return {file_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1};
   }
 
+  // Asked for in rising order: one pass over the text in all.
+  size_t start_of_line(int line) {
+    for (; line_ < line; ++line_) {
+      line_start_ = text_.find('\n', line_start_) + 1;
+    }
+    return line_start_;
+  }
+
   // yaml-cpp takes "a b" on a line of its own for a key; PyYAML does not.
-  void check_colon(const Key& key) const {
+  void check_colon(const Key& key) {
     if (!key.is_plain || key.text.empty()) {
       return;
     }
-    size_t start = 0;
-    for (int line = 1; line < key.position.line; ++line) {
-      start = text_.find('\n', start) + 1;
-    }
+    const size_t start = start_of_line(key.position.line);
     const size_t end = std::min(text_.find('\n', start), text_.size());
     const std::string_view line = text_.substr(start, end - start);
     const size_t column = static_cast<size_t>(key.position.column) - 1;
@@ -355,6 +360,8 @@ class Builder : public YAML::EventHandler {
   }
 
   std::string_view text_;
+  int line_ = 1;
+  size_t line_start_ = 0;
   std::string file_;
   YamlPrescan prescan_;
   std::vector<Frame> frames_;
