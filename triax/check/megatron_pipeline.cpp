@@ -314,7 +314,7 @@ class PipelineJudge {
             overlaps
                 ? fmt::format("{} chunks a stage need a pipeline, and pp is 1",
                               *chunks)
-                : fmt::format("without --overlap of its messages an "
+                : fmt::format("while messages do not overlap an "
                               "interleaved pipeline needs 3 stages, and pp is "
                               "{}: two stages would send and receive twice in "
                               "one batch",

@@ -12,6 +12,7 @@
 #include "triax/foreign/megatron_arithmetic.h"
 #include "triax/foreign/megatron_keys.h"
 #include "triax/foreign/megatron_shell.h"
+#include "triax/foreign/text_cursor.h"
 
 namespace triax {
 namespace {
@@ -62,40 +63,54 @@ std::string_view key_of(const std::string& word) {
   return key.substr(0, key.find('='));
 }
 
-// Offsets to places. Built once: arguments may come in any order.
+// Offsets to places, in any order and in lines of any length.
 class Places {
  public:
   Places(std::string_view text, std::string file)
       : text_(text), file_(std::move(file)) {
+    size_t characters = 0;
     starts_.push_back(0);
     for (size_t i = 0; i < text.size(); ++i) {
+      if (i % kBlock == 0) {
+        characters_.push_back(characters);
+      }
+      characters += begins_character(i) ? 1 : 0;
       if (text[i] == '\n') {
         starts_.push_back(i + 1);
       }
     }
+    characters_.push_back(characters);
   }
 
   Position at(size_t offset) const {
     offset = std::min(offset, text_.size());
     const auto next = std::upper_bound(starts_.begin(), starts_.end(), offset);
-    const size_t start = *(next - 1);
-    int column = 1;
-    for (size_t i = start; i < offset; ++i) {
-      column += (static_cast<unsigned char>(text_[i]) & 0xc0) != 0x80 ? 1 : 0;
-    }
-    return {file_, static_cast<int>(next - starts_.begin()), column};
+    const size_t column = count_before(offset) - count_before(*(next - 1)) + 1;
+    return {file_,
+            static_cast<int>(next - starts_.begin()),
+            static_cast<int>(column)};
   }
-
-  size_t line_end(size_t offset) const {
-    return std::min(text_.find('\n', std::min(offset, text_.size())),
-                    text_.size());
-  }
-  std::string_view text() const { return text_; }
 
  private:
+  static constexpr size_t kBlock = 256;
+
+  bool begins_character(size_t at) const {
+    return (static_cast<unsigned char>(text_[at]) & 0xc0) != 0x80;
+  }
+
+  size_t count_before(size_t offset) const {
+    const size_t block = std::min(offset / kBlock, characters_.size() - 1);
+    size_t count = characters_[block];
+    for (size_t i = block * kBlock; i < offset; ++i) {
+      count += begins_character(i) ? 1 : 0;
+    }
+    return count;
+  }
+
   std::string_view text_;
   std::string file_;
   std::vector<size_t> starts_;
+  std::vector<size_t> characters_;  // before each block
 };
 
 // A command that may be the training, and how its words split.
@@ -357,30 +372,6 @@ std::map<std::string, std::string> slurm_variables(
   return variables;
 }
 
-// Python and bash read bytes; messages must be text.
-bool is_text(std::string_view text) {
-  size_t at = 0;
-  while (at < text.size()) {
-    const auto first = static_cast<unsigned char>(text[at]);
-    const size_t length = first < 0x80   ? 1
-                          : first < 0xc2 ? 0
-                          : first < 0xe0 ? 2
-                          : first < 0xf0 ? 3
-                          : first < 0xf5 ? 4
-                                         : 0;
-    if (length == 0 || first == 0 || at + length > text.size()) {
-      return false;
-    }
-    for (size_t i = 1; i < length; ++i) {
-      if ((static_cast<unsigned char>(text[at + i]) & 0xc0) != 0x80) {
-        return false;
-      }
-    }
-    at += length;
-  }
-  return true;
-}
-
 ForeignConfig unreadable(const std::string& file,
                          const std::string& rule,
                          const Position& position,
@@ -582,7 +573,8 @@ ForeignConfig read_megatron(std::string_view text, const std::string& file) {
                                   text.size()),
                       "give the script that starts the run");
   }
-  if (!is_text(text)) {
+  if (find_bad_utf8(text) != std::string_view::npos ||
+      text.find('\0') != std::string_view::npos) {
     return unreadable(file,
                       "unreadable",
                       whole_file,

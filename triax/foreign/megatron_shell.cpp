@@ -8,6 +8,8 @@
 
 #include "triax/foreign/megatron_arithmetic.h"
 #include "triax/foreign/megatron_shell_syntax.h"
+#include "triax/foreign/megatron_shell_tests.h"
+#include "triax/foreign/megatron_shell_values.h"
 
 namespace triax {
 namespace {
@@ -19,117 +21,7 @@ constexpr int kMaxCalls = 20;
 constexpr int kMaxWordDepth = 20;
 constexpr size_t kMaxRuns = 1000;
 
-struct Value {
-  bool is_array = false;
-  std::vector<ShellField> items;
-
-  bool operator==(const Value&) const = default;
-};
-
 using MaybeBool = std::optional<bool>;
-
-std::string shortened(std::string text) {
-  constexpr size_t kMost = 40;
-  if (text.size() > kMost) {
-    size_t end = kMost;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
-      --end;
-    }
-    text.resize(end);
-    text += "…";
-  }
-  return text;
-}
-
-ShellPiece unknown_piece(const std::string& text, size_t offset) {
-  ShellPiece piece;
-  piece.text = shortened(text);
-  piece.offset = offset;
-  piece.is_known = false;
-  return piece;
-}
-
-bool is_space(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-// Puts pieces together into words, splitting what is not quoted.
-class FieldBuilder {
- public:
-  void add(ShellPiece piece) {
-    if (!is_open_) {
-      fields_.emplace_back();
-      is_open_ = true;
-    }
-    std::vector<ShellPiece>& pieces = fields_.back().pieces;
-    if (!pieces.empty() && pieces.back().text.empty()) {
-      pieces.pop_back();  // what quotes began with
-    }
-    pieces.push_back(std::move(piece));
-  }
-
-  void add_split(const ShellPiece& piece) {
-    if (!piece.is_known) {
-      ShellPiece open = piece;
-      open.is_open = true;
-      add(std::move(open));
-      return;
-    }
-    size_t at = 0;
-    const std::string& text = piece.text;
-    while (at < text.size()) {
-      if (is_space(text[at])) {
-        is_open_ = false;
-        ++at;
-        continue;
-      }
-      size_t end = at;
-      while (end < text.size() && !is_space(text[end])) {
-        ++end;
-      }
-      ShellPiece word = piece;
-      word.text = text.substr(at, end - at);
-      word.offset += at;
-      add(std::move(word));
-      at = end;
-    }
-  }
-
-  void end_field() { is_open_ = false; }
-
-  std::vector<ShellField> take() { return std::move(fields_); }
-
- private:
-  std::vector<ShellField> fields_;
-  bool is_open_ = false;
-};
-
-// A case's pattern: * and ? and the rest as it stands. Linear backtracking.
-bool matches(std::string_view pattern, std::string_view text) {
-  size_t p = 0;
-  size_t t = 0;
-  size_t star = std::string_view::npos;
-  size_t star_text = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      star_text = t;
-    } else if (p < pattern.size() &&
-               (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++star_text;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') {
-    ++p;
-  }
-  return p == pattern.size();
-}
 
 class Follower {
  public:
@@ -150,16 +42,17 @@ class Follower {
  private:
   // ---- variables ----
 
-  const Value* find(const std::string& name) const {
+  const ShellValue* find(const std::string& name) const {
     const auto found = variables_.find(name);
     return found == variables_.end() ? nullptr : &found->second;
   }
 
-  void set(const std::string& name, std::optional<Value> value) {
-    const Value* old = find(name);
+  void set(const std::string& name, std::optional<ShellValue> value) {
+    const ShellValue* old = find(name);
     if (!changes_.empty()) {
       changes_.back()->try_emplace(
-          name, old == nullptr ? std::nullopt : std::optional<Value>(*old));
+          name,
+          old == nullptr ? std::nullopt : std::optional<ShellValue>(*old));
     }
     if (value) {
       variables_[name] = std::move(*value);
@@ -189,7 +82,7 @@ class Follower {
   // ---- words ----
 
   std::vector<ShellField> expand(const ShellWord& word) {
-    FieldBuilder builder;
+    ShellFieldBuilder builder;
     expand_into(word, builder, false, 0);
     return builder.take();
   }
@@ -209,7 +102,7 @@ class Follower {
 
   // One field whatever the word holds, as in an assignment.
   ShellField expand_whole(const ShellWord& word) {
-    FieldBuilder builder;
+    ShellFieldBuilder builder;
     expand_into(word, builder, true, 0);
     ShellField whole;
     for (ShellField& field : builder.take()) {
@@ -224,7 +117,7 @@ class Follower {
   }
 
   void expand_into(const ShellWord& word,
-                   FieldBuilder& builder,
+                   ShellFieldBuilder& builder,
                    bool is_whole,
                    int depth) {
     for (const ShellPart& part : word.parts) {
@@ -271,7 +164,7 @@ class Follower {
     ShellPart part;
     part.kind = ShellPart::Kind::kParameter;
     part.text = name;
-    FieldBuilder builder;
+    ShellFieldBuilder builder;
     expand_parameter(part, builder, true, kMaxWordDepth);
     const std::vector<ShellField> fields = builder.take();
     if (fields.size() != 1 || !fields[0].is_known()) {
@@ -328,7 +221,7 @@ class Follower {
   }
 
   void expand_parameter(const ShellPart& part,
-                        FieldBuilder& builder,
+                        ShellFieldBuilder& builder,
                         bool quoted,
                         int depth) {
     const Parameter parameter = parse_parameter(part);
@@ -343,7 +236,7 @@ class Follower {
       add_positional(builder, quoted, first == '*');
       return;
     }
-    const std::optional<Value> value = value_of(parameter);
+    const std::optional<ShellValue> value = value_of(parameter);
     if (!parameter.op.empty()) {
       expand_default(part, parameter, value, builder, quoted, depth);
     } else if (!value) {
@@ -354,7 +247,7 @@ class Follower {
   }
 
   void add_unknown(const ShellPart& part,
-                   FieldBuilder& builder,
+                   ShellFieldBuilder& builder,
                    bool quoted,
                    bool is_unset) {
     const bool is_plain =
@@ -368,7 +261,7 @@ class Follower {
     builder.add(std::move(piece));
   }
 
-  void add_positional(FieldBuilder& builder, bool quoted, bool joins) {
+  void add_positional(ShellFieldBuilder& builder, bool quoted, bool joins) {
     if (calls_.empty()) {
       return;  // as the script stands: nothing
     }
@@ -376,7 +269,7 @@ class Follower {
   }
 
   void add_items(const std::vector<ShellField>& items,
-                 FieldBuilder& builder,
+                 ShellFieldBuilder& builder,
                  bool quoted,
                  bool joins) {
     for (size_t i = 0; i < items.size(); ++i) {
@@ -391,7 +284,9 @@ class Follower {
     }
   }
 
-  void add_pieces(const ShellField& field, FieldBuilder& builder, bool quoted) {
+  void add_pieces(const ShellField& field,
+                  ShellFieldBuilder& builder,
+                  bool quoted) {
     for (const ShellPiece& piece : field.pieces) {
       if (!spend(piece.text.size() + 32, piece.offset)) {
         return;
@@ -404,7 +299,7 @@ class Follower {
     }
   }
 
-  std::optional<Value> value_of(const Parameter& parameter) {
+  std::optional<ShellValue> value_of(const Parameter& parameter) {
     const char first = parameter.name[0];
     if (std::isdigit(static_cast<unsigned char>(first)) != 0) {
       const std::optional<int64_t> number = whole_number(parameter.name);
@@ -414,9 +309,10 @@ class Follower {
       if (!is_argument) {
         return std::nullopt;
       }
-      return Value{false, {calls_.back()[static_cast<size_t>(*number) - 1]}};
+      return ShellValue{false,
+                        {calls_.back()[static_cast<size_t>(*number) - 1]}};
     }
-    const Value* value = find(parameter.name);
+    const ShellValue* value = find(parameter.name);
     if (value == nullptr) {
       return std::nullopt;
     }
@@ -426,20 +322,10 @@ class Follower {
     return std::nullopt;
   }
 
-  static size_t bytes_of(const Value& value) {
-    size_t bytes = 0;
-    for (const ShellField& item : value.items) {
-      for (const ShellPiece& piece : item.pieces) {
-        bytes += piece.text.size() + 32;
-      }
-    }
-    return bytes;
-  }
-
-  void add_value(const Value& value,
+  void add_value(const ShellValue& value,
                  const Parameter& parameter,
                  const ShellPart& part,
-                 FieldBuilder& builder,
+                 ShellFieldBuilder& builder,
                  bool quoted) {
     const std::string& subscript = parameter.subscript;
     if (subscript == "@" || subscript == "*") {
@@ -466,8 +352,8 @@ class Follower {
   // ${X:-word} and its kin. A variable that nothing sets takes the default.
   void expand_default(const ShellPart& part,
                       const Parameter& parameter,
-                      const std::optional<Value>& value,
-                      FieldBuilder& builder,
+                      const std::optional<ShellValue>& value,
+                      ShellFieldBuilder& builder,
                       bool quoted,
                       int depth) {
     const bool is_unknown =
@@ -496,11 +382,11 @@ class Follower {
     if (quoted && word.parts.empty()) {
       builder.add({"", part.offset});
     }
-    FieldBuilder inner;
+    ShellFieldBuilder inner;
     expand_into(word, inner, true, depth + 1);
     for (const ShellField& field : inner.take()) {
       if (parameter.op.back() == '=') {
-        set(parameter.name, Value{false, {field}});
+        set(parameter.name, ShellValue{false, {field}});
       }
       add_pieces(field, builder, quoted);
     }
@@ -609,7 +495,8 @@ class Follower {
       for (const ShellWord& word : branch.patterns) {
         const ShellField pattern = expand_whole(word);
         const bool is_all = pattern.text() == "*";
-        if (subject.is_known() && matches(pattern.text(), subject.text())) {
+        if (subject.is_known() &&
+            matches_pattern(pattern.text(), subject.text())) {
           may_match = true;
           is_certain = true;
         }
@@ -630,13 +517,14 @@ class Follower {
     if (!node.name.empty()) {
       const std::vector<ShellField> items = expand(node.words);
       if (items.size() == 1 && items[0].is_known() && node.name != "(") {
-        set(node.name, Value{false, {items[0]}});
+        set(node.name, ShellValue{false, {items[0]}});
         run_list(branch.body);
         return;
       }
       if (node.name != "(") {
         set(node.name,
-            Value{false, {{{unknown_piece("$" + node.name, node.offset)}}}});
+            ShellValue{false,
+                       {{{unknown_piece("$" + node.name, node.offset)}}}});
       }
     } else {
       run_list(branch.condition);
@@ -674,14 +562,15 @@ class Follower {
     merge(finals, is_certain);
   }
 
-  using Changes = std::unordered_map<std::string, std::optional<Value>>;
+  using Changes = std::unordered_map<std::string, std::optional<ShellValue>>;
 
   // Undoes the changes and returns what they made.
   Changes take_back(Changes& before) {
     Changes after;
     for (auto& [name, old] : before) {
-      const Value* now = find(name);
-      after[name] = now == nullptr ? std::nullopt : std::optional<Value>(*now);
+      const ShellValue* now = find(name);
+      after[name] =
+          now == nullptr ? std::nullopt : std::optional<ShellValue>(*now);
       if (old) {
         spend(bytes_of(*old), 0);
         variables_[name] = std::move(*old);
@@ -700,8 +589,8 @@ class Follower {
       }
     }
     for (const auto& [name, count] : names) {
-      const Value* old = find(name);
-      std::vector<Value> candidates;
+      const ShellValue* old = find(name);
+      std::vector<ShellValue> candidates;
       for (const Changes& changes : branches) {
         const auto found = changes.find(name);
         if (found != changes.end() && found->second) {
@@ -715,111 +604,9 @@ class Follower {
       }
       if (!candidates.empty()) {
         const bool may_be_unset = keeps_old && old == nullptr;
-        set(name, merged(name, candidates, may_be_unset));
+        set(name, merged_value(name, candidates, may_be_unset));
       }
     }
-  }
-
-  static bool holds_arguments(const Value& value) {
-    return std::any_of(
-        value.items.begin(), value.items.end(), [](const ShellField& field) {
-          return std::any_of(field.pieces.begin(),
-                             field.pieces.end(),
-                             [](const ShellPiece& piece) {
-                               return piece.text.find("--") !=
-                                      std::string::npos;
-                             });
-        });
-  }
-
-  static Value merged(const std::string& name,
-                      const std::vector<Value>& candidates,
-                      bool may_be_unset) {
-    const bool are_equal = std::all_of(
-        candidates.begin(), candidates.end(), [&](const Value& value) {
-          return texts_equal(value, candidates[0]);
-        });
-    const bool has_arguments =
-        std::any_of(candidates.begin(), candidates.end(), holds_arguments) ||
-        candidates[0].is_array;
-    if (are_equal && !(may_be_unset && has_arguments)) {
-      return candidates[0];
-    }
-    if (!has_arguments) {
-      const size_t offset =
-          candidates[0].items.empty() ? 0 : candidates[0].items[0].offset();
-      return Value{false, {{{unknown_piece("$" + name, offset)}}}};
-    }
-    return merged_arguments(candidates, may_be_unset);
-  }
-
-  static bool texts_equal(const Value& a, const Value& b) {
-    return a.items.size() == b.items.size() &&
-           std::equal(a.items.begin(),
-                      a.items.end(),
-                      b.items.begin(),
-                      [](const ShellField& x, const ShellField& y) {
-                        return x.is_known() && y.is_known() &&
-                               x.is_maybe() == y.is_maybe() &&
-                               x.text() == y.text();
-                      });
-  }
-
-  // What all begin with stays; what only some have is "maybe".
-  static Value merged_arguments(const std::vector<Value>& candidates,
-                                bool may_be_unset) {
-    Value result;
-    result.is_array = candidates[0].is_array;
-    std::vector<std::vector<ShellPiece>> lists;
-    for (const Value& value : candidates) {
-      lists.emplace_back();
-      for (const ShellField& item : value.items) {
-        for (const ShellPiece& piece : item.pieces) {
-          if (!piece.text.empty()) {
-            lists.back().push_back(piece);
-          }
-        }
-        if (result.is_array) {
-          lists.back().push_back({"\n", 0});  // ends an item
-        }
-      }
-    }
-    size_t same = 0;
-    while (!may_be_unset && same < lists[0].size() &&
-           std::all_of(lists.begin(), lists.end(), [&](const auto& list) {
-             return same < list.size() && list[same] == lists[0][same];
-           })) {
-      ++same;
-    }
-    std::vector<ShellPiece> all(lists[0].begin(),
-                                lists[0].begin() + static_cast<long>(same));
-    for (const auto& list : lists) {
-      for (size_t i = same; i < list.size(); ++i) {
-        all.push_back(list[i]);
-        all.back().is_maybe = true;
-      }
-      all.push_back({result.is_array ? "\n" : " ", 0});
-    }
-    result.items = items_of(all, result.is_array);
-    return result;
-  }
-
-  static std::vector<ShellField> items_of(const std::vector<ShellPiece>& all,
-                                          bool is_array) {
-    std::vector<ShellField> items(1);
-    for (const ShellPiece& piece : all) {
-      if (is_array && piece.text == "\n" && piece.offset == 0) {
-        if (!items.back().pieces.empty()) {
-          items.emplace_back();
-        }
-      } else {
-        items.back().pieces.push_back(piece);
-      }
-    }
-    if (is_array && items.back().pieces.empty()) {
-      items.pop_back();
-    }
-    return items;
   }
 
   // ---- simple commands ----
@@ -912,7 +699,7 @@ class Follower {
       return;
     }
     for (const auto& [exported, is_set] : exported_) {
-      const Value* value = find(exported);
+      const ShellValue* value = find(exported);
       if (value != nullptr && !value->items.empty()) {
         run.environment[exported] = value->items[0];
       }
@@ -958,7 +745,7 @@ class Follower {
   }
 
   void assign(const ShellAssignment& assignment) {
-    Value value;
+    ShellValue value;
     value.is_array = assignment.is_array;
     if (assignment.is_array) {
       value.items = expand(assignment.words);
@@ -969,19 +756,19 @@ class Follower {
       append(assignment, value);
     }
     if (bytes_of(value) > kMaxValueBytes) {
-      value = Value{false,
-                    {{{unknown_piece("$" + assignment.name,
-                                     assignment.words[0].offset)}}}};
+      value = ShellValue{false,
+                         {{{unknown_piece("$" + assignment.name,
+                                          assignment.words[0].offset)}}}};
     }
     set(assignment.name, std::move(value));
   }
 
-  void append(const ShellAssignment& assignment, Value& value) {
-    const Value* old = find(assignment.name);
+  void append(const ShellAssignment& assignment, ShellValue& value) {
+    const ShellValue* old = find(assignment.name);
     if (old == nullptr || !spend(bytes_of(*old), 0)) {
       return;
     }
-    Value whole = *old;
+    ShellValue whole = *old;
     if (assignment.is_array) {
       whole.is_array = true;
       for (ShellField& item : value.items) {
@@ -1014,114 +801,10 @@ class Follower {
         words.pop_back();
       }
     }
-    return judge_or(words, 0, words.size());
+    return judge_shell_test(words);
   }
 
-  // && binds tighter than ||. Runs of words between the operators.
-  MaybeBool judge_or(const std::vector<ShellField>& words,
-                     size_t begin,
-                     size_t end) {
-    bool is_unknown = false;
-    size_t from = begin;
-    for (size_t i = begin; i <= end; ++i) {
-      if (i < end && words[i].text() != "||" && words[i].text() != "-o") {
-        continue;
-      }
-      const MaybeBool part = judge_and(words, from, i);
-      if (part.value_or(false)) {
-        return true;
-      }
-      is_unknown = is_unknown || !part.has_value();
-      from = i + 1;
-    }
-    return is_unknown ? MaybeBool() : MaybeBool(false);
-  }
-
-  MaybeBool judge_and(const std::vector<ShellField>& words,
-                      size_t begin,
-                      size_t end) {
-    bool is_unknown = false;
-    size_t from = begin;
-    for (size_t i = begin; i <= end; ++i) {
-      if (i < end && words[i].text() != "&&" && words[i].text() != "-a") {
-        continue;
-      }
-      const MaybeBool part = judge_one(words, from, i);
-      if (!part.value_or(true)) {
-        return false;
-      }
-      is_unknown = is_unknown || !part.has_value();
-      from = i + 1;
-    }
-    return is_unknown ? MaybeBool() : MaybeBool(true);
-  }
-
-  MaybeBool judge_one(const std::vector<ShellField>& words,
-                      size_t begin,
-                      size_t end) {
-    bool is_negated = false;
-    while (begin < end && words[begin].text() == "!") {
-      is_negated = !is_negated;
-      ++begin;
-    }
-    MaybeBool result;
-    if (end - begin == 1) {
-      result = is_empty(words[begin]);
-      result = result ? MaybeBool(!*result) : std::nullopt;
-    } else if (end - begin == 2) {
-      const std::string op = words[begin].text();
-      if (op == "-z" || op == "-n") {
-        result = is_empty(words[begin + 1]);
-        if (result && op == "-n") {
-          result = !*result;
-        }
-      }
-    } else if (end - begin == 3) {
-      result = compare(words[begin], words[begin + 1].text(), words[begin + 2]);
-    }
-    if (result && is_negated) {
-      result = !*result;
-    }
-    return result;
-  }
-
-  static MaybeBool is_empty(const ShellField& field) {
-    if (field.is_known()) {
-      return field.text().empty();
-    }
-    const bool is_unset = field.pieces.size() == 1 && field.pieces[0].is_unset;
-    return is_unset ? MaybeBool(true) : std::nullopt;
-  }
-
-  static MaybeBool compare(const ShellField& left,
-                           const std::string& op,
-                           const ShellField& right) {
-    if (!left.is_known() || !right.is_known()) {
-      return std::nullopt;
-    }
-    const std::string a = left.text();
-    const std::string b = right.text();
-    if (op == "=" || op == "==") {
-      return matches(b, a);
-    }
-    if (op == "!=") {
-      return !matches(b, a);
-    }
-    const std::optional<int64_t> x = whole_number(a);
-    const std::optional<int64_t> y = whole_number(b);
-    if (!x || !y) {
-      return std::nullopt;
-    }
-    return op == "-eq"   ? MaybeBool(*x == *y)
-           : op == "-ne" ? MaybeBool(*x != *y)
-           : op == "-gt" ? MaybeBool(*x > *y)
-           : op == "-ge" ? MaybeBool(*x >= *y)
-           : op == "-lt" ? MaybeBool(*x < *y)
-           : op == "-le" ? MaybeBool(*x <= *y)
-                         : std::nullopt;
-  }
-
-  std::unordered_map<std::string, Value> variables_;
+  std::unordered_map<std::string, ShellValue> variables_;
   std::map<std::string, bool> exported_;
   std::unordered_map<std::string, const ShellList*> functions_;
   std::vector<Changes*> changes_;
@@ -1154,7 +837,7 @@ bool ShellField::is_maybe() const {
 }
 
 std::vector<ShellField> split_fields(const ShellField& field) {
-  FieldBuilder builder;
+  ShellFieldBuilder builder;
   for (const ShellPiece& piece : field.pieces) {
     builder.add_split(piece);
   }

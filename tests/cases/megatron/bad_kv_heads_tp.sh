@@ -1,5 +1,5 @@
 #!/bin/bash
-# finds: error kv-heads-divide num-query-groups
+# finds: error kv-heads-divide tensor-model-parallel-size
 
 export CUDA_DEVICE_MAX_CONNECTIONS=1
 GPUS_PER_NODE=8

@@ -1,5 +1,6 @@
 #!/bin/bash
 # finds: error virtual-stages num-virtual-stages-per-pipeline-rank
+# finds: warning few-microbatches pipeline-model-parallel-size
 
 export CUDA_DEVICE_MAX_CONNECTIONS=1
 GPUS_PER_NODE=6

@@ -1,5 +1,7 @@
 #!/bin/bash
 # finds: error world-size tensor-model-parallel-size
+# finds: error heads-divide tensor-model-parallel-size
+# finds: error sequence-too-long seq-length
 
 export CUDA_DEVICE_MAX_CONNECTIONS=1
 GPUS_PER_NODE=8
