@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make run    installs what is missing, builds, trains the example
 # make test   the same set-up, then every test
+# make fuzz   a minute of fuzzing for each reader
 # make build  build/bin/triax · make format · make bench · make clean
 # TORCH_INDEX=URL takes the LibTorch wheel from another package index.
 
@@ -62,5 +63,13 @@ sanitize: setup-tests
 	cmake --build build-tsan --target test_comm
 	build-tsan/tests/test_comm --gtest_filter='$(TSAN_TESTS)'
 
+# A minute of libFuzzer for each reader of other systems' configs.
+.PHONY: fuzz
+fuzz: setup-tests
+	CC=clang-14 CXX=clang++-14 cmake -G Ninja -B build-fuzz -S . \
+	  -DTRIAX_TORCH=OFF -DTRIAX_BENCH=OFF -DTRIAX_TESTS=OFF -DTRIAX_FUZZ=ON
+	cmake --build build-fuzz --target fuzzers
+	tests/fuzz/run.sh build-fuzz 60
+
 clean:
-	rm -rf $(BUILD) build-asan build-tsan
+	rm -rf $(BUILD) build-asan build-tsan build-fuzz

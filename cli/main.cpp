@@ -2,7 +2,11 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/verbs.h"
 #include "cli/version.h"
@@ -12,7 +16,21 @@
 
 namespace {
 
+// CLI11 would take what follows "--" for more files.
+std::vector<std::string> take_words(int& argc, char** argv) {
+  const std::string_view dashes = "--";
+  char** const end = argv + argc;
+  char** const found = std::find(argv, end, dashes);
+  std::vector<std::string> words;
+  if (argc > 1 && std::string_view(argv[1]) == "check" && found != end) {
+    words.assign(found + 1, end);
+    argc = static_cast<int>(found - argv);
+  }
+  return words;
+}
+
 int run(int argc, char** argv) {
+  const std::vector<std::string> words = take_words(argc, argv);
   CLI::App app("Trains language models split over many processes.", "triax");
   triax::Verb verb;
   app.set_version_flag("--version", triax::version_text);
@@ -22,7 +40,7 @@ int run(int argc, char** argv) {
       "2 wrong use or unreadable input; 130 interrupted.");
   triax::add_train_verb(app, verb);
   triax::add_verify_verb(app, verb);
-  triax::add_check_verb(app, verb);
+  triax::add_check_verb(app, verb, words);
   triax::add_docs_verb(app, verb);
   try {
     app.parse(argc, argv);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -13,7 +15,10 @@ namespace triax {
 using Verb = std::function<int()>;
 
 // Each adds a subcommand to `app` that sets `verb` when it is chosen.
-void add_check_verb(CLI::App& app, Verb& verb);
+/// `words`: what stood after "--" on the command line.
+void add_check_verb(CLI::App& app,
+                    Verb& verb,
+                    const std::vector<std::string>& words);
 void add_train_verb(CLI::App& app, Verb& verb);
 void add_verify_verb(CLI::App& app, Verb& verb);
 /// Hidden: the pages that are made from tables.

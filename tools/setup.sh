@@ -12,12 +12,12 @@ cd "$(dirname "$0")/.."
 
 packages=(
   g++ make cmake ninja-build ccache git python3 python3-venv
-  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
+  libcli11-dev libtomlplusplus-dev libyaml-cpp-dev nlohmann-json3-dev libfmt-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   bible-kjv bible-kjv-text
 )
 if [[ "${1:-}" == --tests ]]; then
-  packages+=(clang-format-14)
+  packages+=(clang-format-14 clang-14 libclang-rt-14-dev)
 fi
 
 missing=()
@@ -53,4 +53,28 @@ if ! venv_has .venv torch/lib/libtorch_cpu.so; then
   [[ -z "${TORCH_INDEX:-}" ]] || index=(--index-url "$TORCH_INDEX")
   .venv/bin/python -m pip install -q --disable-pip-version-check \
     "${index[@]}" 'torch==2.13.*'
+fi
+
+# DeepSpeed's own config classes, for tests/foreign: the package without what
+# it would build, and the torch of .venv.
+if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test deepspeed; then
+  echo "setup: installing DeepSpeed's config classes into .venv-test"
+  python3 -m venv .venv-test
+  site=$(.venv-test/bin/python -c \
+    'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  echo "$PWD/.venv/lib/$(basename "$(dirname "$site")")/site-packages" \
+    >"$site/torch-of-venv.pth"
+  .venv-test/bin/python -m pip install -q --disable-pip-version-check \
+    -r tests/foreign/requirements.txt
+  DS_BUILD_OPS=0 .venv-test/bin/python -m pip install -q --no-deps \
+    --disable-pip-version-check --no-build-isolation 'deepspeed==0.19.8'
+fi
+
+# nanotron 0.4's config classes and what loads them.
+if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test nanotron; then
+  echo "setup: installing nanotron's config classes into .venv-test"
+  .venv-test/bin/python -m pip install -q --disable-pip-version-check \
+    pyyaml dacite
+  .venv-test/bin/python -m pip install -q --no-deps \
+    --disable-pip-version-check 'nanotron==0.4'
 fi

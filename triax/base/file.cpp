@@ -97,6 +97,14 @@ int create_temporary(const std::string& path, std::string& temporary) {
   }
 }
 
+// The file that is replaced keeps its permissions.
+void copy_mode(const std::string& from, int fd) {
+  struct stat old {};
+  if (::stat(from.c_str(), &old) == 0 && S_ISREG(old.st_mode)) {
+    ::fchmod(fd, old.st_mode & 07777);
+  }
+}
+
 }  // namespace
 
 std::string read_file(const std::string& path, int64_t cap_bytes) {
@@ -138,6 +146,7 @@ void write_file_atomically(const std::string& path, std::string_view text) {
     throw Error("cannot write ", path, ": ", reason());
   }
   try {
+    copy_mode(path, fd.get());
     write_all(fd.get(), text, path);
     if (::fsync(fd.get()) != 0 ||
         ::rename(temporary.c_str(), path.c_str()) != 0) {

@@ -15,7 +15,8 @@ std::string read_file(const std::string& path, int64_t cap_bytes);
 
 /// Replaces `path` by `text` in one step: a reader sees the old file or the
 /// new one, after a crash too (a temporary file beside it, fsync, rename,
-/// fsync of the folder). Throws Error; the old file then still stands.
+/// fsync of the folder). The new file has the old one's permissions. Throws
+/// Error; the old file then still stands.
 void write_file_atomically(const std::string& path, std::string_view text);
 
 /// A regular file mapped read-only for as long as this lives. An empty file

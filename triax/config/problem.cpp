@@ -60,6 +60,26 @@ std::string_view severity_name(Severity severity) {
   return "?";
 }
 
+std::string_view effect_name(Effect effect) {
+  switch (effect) {
+    case Effect::kNone:
+      return "";
+    case Effect::kRefused:
+      return "refused";
+    case Effect::kFailsLater:
+      return "fails later";
+    case Effect::kIgnored:
+      return "ignored";
+    case Effect::kSilentlyDifferent:
+      return "silently different";
+    case Effect::kSlow:
+      return "slow";
+    case Effect::kOutOfMemory:
+      return "out of memory";
+  }
+  return "?";
+}
+
 std::string to_text(const Problem& problem) {
   std::string line = fmt::format("{}: {}[{}]: ",
                                  place(problem.position),
@@ -69,6 +89,9 @@ std::string to_text(const Problem& problem) {
     line += problem.field + ": ";
   }
   line += problem.message;
+  if (problem.effect != Effect::kNone) {
+    line += fmt::format(" [{}]", effect_name(problem.effect));
+  }
   if (!problem.fix.empty()) {
     line += "; " + problem.fix;
   }
@@ -85,6 +108,7 @@ std::string to_json(const std::vector<Problem>& problems) {
                      {"line", problem.position.line},
                      {"column", problem.position.column},
                      {"message", problem.message},
+                     {"effect", effect_name(problem.effect)},
                      {"fix", problem.fix}});
   }
   return dump_json(array);

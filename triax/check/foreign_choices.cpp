@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "triax/base/units.h"
+#include "triax/check/foreign_rules.h"
+#include "triax/plan/model_stats.h"
+
+namespace triax {
+namespace {
+
+constexpr int64_t kLongRun = 10'000;
+// Of a device's memory; the rest is for activations and the allocator.
+constexpr double kShareForStates = 0.5;
+constexpr double kHeavyBubble = 0.25;
+
+void check_hosts(ForeignFindings& findings, const Layout& layout) {
+  if (layout.tp < 2) {
+    return;
+  }
+  if (!findings.context.ranks_on_host) {
+    findings.not_judged("whether tp crosses hosts: give --cluster");
+    return;
+  }
+  const int64_t ranks = *findings.context.ranks_on_host;
+  if (ranks % layout.tp == 0) {
+    return;
+  }
+  findings.warning(
+      "tp-crosses-hosts",
+      findings.facts.tp.key,
+      fmt::format("tp {} does not fit into hosts of {} devices: two "
+                  "all-reduces a layer, forward and backward, cross the "
+                  "network",
+                  layout.tp,
+                  ranks),
+      fmt::format("use a tp that divides {}, and pp across hosts", ranks),
+      Effect::kSlow);
+}
+
+void check_bubble(ForeignFindings& findings, const Layout& layout) {
+  const std::optional<int64_t> count = num_microbatches(findings);
+  if (layout.pp < 2 || !count || *count < 1) {
+    return;
+  }
+  const int64_t chunks =
+      std::max<int64_t>(1, findings.facts.chunks.value_or(1));
+  const auto stages = static_cast<double>(layout.pp);
+  const double steady =
+      static_cast<double>(*count) * static_cast<double>(chunks);
+  const double bubble = (stages - 1.0) / (steady + stages - 1.0);
+  if (bubble < kHeavyBubble) {
+    return;
+  }
+  findings.warning(
+      "few-microbatches",
+      findings.facts.pp.key,
+      fmt::format("{} microbatches over {} stages: (p - 1) / (m v + p - 1) = "
+                  "{:.0f} % of the step is bubble",
+                  *count,
+                  layout.pp,
+                  100.0 * bubble),
+      fmt::format("use at least {} microbatches",
+                  static_cast<int64_t>(std::ceil(3.0 * (stages - 1.0) /
+                                                 static_cast<double>(chunks)))),
+      Effect::kSlow);
+}
+
+// Bytes of weights, gradients and Adam's states in mixed precision, with the
+// optimizer's 12 bytes split over dp (ZeRO: Rajbhandari et al. 2020).
+double stage_one_bytes(double parameters, int64_t dp) {
+  return parameters * (4.0 + 12.0 / static_cast<double>(dp));
+}
+
+void check_zero(ForeignFindings& findings, const Layout& layout) {
+  const Whole& stage = findings.facts.zero_stage;
+  if (!stage.is_set() || *stage < 3) {
+    return;
+  }
+  const ForeignContext& context = findings.context;
+  if (!context.model || !context.device_bytes || !layout.dp) {
+    findings.not_judged(
+        "whether zero 1 would fit: give --model, --world and --cluster");
+    return;
+  }
+  const double share = static_cast<double>(layout.tp * layout.pp);
+  const double parameters =
+      static_cast<double>(num_parameters(*context.model)) / share;
+  const double bytes = stage_one_bytes(parameters, *layout.dp);
+  if (bytes > kShareForStates * static_cast<double>(*context.device_bytes)) {
+    return;
+  }
+  findings.note(
+      "slow-choice",
+      stage.key,
+      fmt::format("zero 1 fits: {} parameters a rank * (4 + 12 / dp {}) bytes "
+                  "= {} of {}; zero 3 gathers the weights twice a step",
+                  format_count(static_cast<int64_t>(parameters)),
+                  *layout.dp,
+                  format_bytes(static_cast<int64_t>(bytes)),
+                  format_bytes(*context.device_bytes)),
+      "use zero 1",
+      Effect::kSlow);
+}
+
+void check_buckets(ForeignFindings& findings) {
+  const Whole& bucket = findings.facts.bucket_elements;
+  if (!bucket.is_set() || !findings.context.model) {
+    return;
+  }
+  const int64_t parameters = num_parameters(*findings.context.model);
+  if (*bucket >= parameters) {
+    findings.note("slow-choice",
+                  bucket.key,
+                  fmt::format("one bucket of {} elements holds all {} "
+                              "gradients, so nothing overlaps with the "
+                              "backward pass",
+                              format_count(*bucket),
+                              format_count(parameters)),
+                  fmt::format("use {} or less", parameters / 10),
+                  Effect::kSlow);
+  }
+}
+
+void check_profile(ForeignFindings& findings) {
+  const RunFacts& facts = findings.facts;
+  if (facts.steps.is_set() && *facts.steps >= kLongRun && facts.profiles &&
+      !*facts.profiles) {
+    findings.note(
+        "slow-choice",
+        facts.profiles.key.empty() ? facts.steps.key : facts.profiles.key,
+        fmt::format("{} steps and no step of them is profiled",
+                    format_count(*facts.steps)),
+        "profile a few steps near the beginning");
+  }
+}
+
+void check_reference(ForeignFindings& findings) {
+  const RunFacts& facts = findings.facts;
+  if (!findings.context.reference) {
+    return;
+  }
+  const RunFacts& other = *findings.context.reference;
+  if (!facts.global_batch || !other.global_batch || !facts.lr || !other.lr ||
+      *other.global_batch <= 0 || *facts.global_batch <= 0) {
+    findings.not_judged(
+        "whether the learning rate follows the batch: both runs must say "
+        "their global batch and lr");
+    return;
+  }
+  const double times = static_cast<double>(*facts.global_batch) /
+                       static_cast<double>(*other.global_batch);
+  if (times == 1.0 || *facts.lr != *other.lr) {
+    return;
+  }
+  findings.warning(
+      "lr-not-scaled",
+      facts.lr.key,
+      fmt::format("the global batch is {} and was {} in {}, {:g} times as "
+                  "much, and the learning rate stayed {:g}",
+                  *facts.global_batch,
+                  *other.global_batch,
+                  other.file,
+                  times,
+                  *facts.lr),
+      fmt::format("Adam: {:.3g} (by the square root); SGD: {:.3g}",
+                  *facts.lr * std::sqrt(times),
+                  *facts.lr * times),
+      Effect::kSilentlyDifferent);
+}
+
+}  // namespace
+
+void check_foreign_choices(ForeignFindings& findings) {
+  const Layout layout = layout_of(findings);
+  check_hosts(findings, layout);
+  check_bubble(findings, layout);
+  check_zero(findings, layout);
+  check_buckets(findings);
+  check_profile(findings);
+  check_reference(findings);
+}
+
+}  // namespace triax

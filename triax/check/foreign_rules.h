@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "triax/check/foreign_findings.h"
+
+namespace triax {
+
+// The rules over RunFacts, which hold for every system. Each adds what it
+// finds; what a fact or the context lacks for it goes to not_judged().
+
+/// The batch sizes, and which data-parallel degree is meant.
+void check_foreign_batch(ForeignFindings& findings);
+
+/// The layout against the world and the model's sizes.
+void check_foreign_shapes(ForeignFindings& findings);
+
+/// What works and costs time for nothing, and what --reference shows.
+void check_foreign_choices(ForeignFindings& findings);
+
+/// tp, pp, cp and dp of the run, 1 where nobody says them.
+struct Layout {
+  int64_t tp = 1;
+  int64_t pp = 1;
+  int64_t cp = 1;
+  std::optional<int64_t> world;
+  std::optional<int64_t> dp;  // where it is said, or the world divides
+  /// "dp 4 (8 ranks / (tp 2))".
+  std::string dp_text;
+};
+
+Layout layout_of(const ForeignFindings& findings);
+
+/// Microbatches of one step, by what is said; nullopt: it is not.
+std::optional<int64_t> num_microbatches(const ForeignFindings& findings);
+
+/// Of the config, else of --model; the key tells which.
+struct Sizes {
+  Whole layers, hidden, ffn, heads, kv_heads, vocabulary, positions;
+};
+
+Sizes sizes_of(const ForeignFindings& findings);
+
+/// How a system ends when a shape does not split.
+Effect shape_effect(System system);
+
+}  // namespace triax

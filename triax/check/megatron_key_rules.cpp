@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "triax/check/megatron_rules.h"
+#include "triax/config/nearest.h"
+#include "triax/foreign/megatron.h"
+#include "triax/foreign/megatron_keys.h"
+
+namespace triax {
+namespace {
+
+constexpr int kMaxUnknown = 200;
+
+// Programs of Megatron-LM's own that add no arguments of their own.
+bool is_own_program(const std::string& script) {
+  static const std::string_view kPrograms[] = {"pretrain_gpt.py",
+                                               "pretrain_bert.py",
+                                               "pretrain_t5.py",
+                                               "pretrain_mamba.py",
+                                               "pretrain_hybrid.py"};
+  return std::find(std::begin(kPrograms), std::end(kPrograms), script) !=
+         std::end(kPrograms);
+}
+
+class KeyJudge {
+ public:
+  KeyJudge(ForeignFindings& findings, const MegatronArguments& args)
+      : findings_(findings), args_(args) {
+    for (const ConfigEntry& entry : findings.config.table) {
+      is_of_fork_ = is_of_fork_ || find_megatron_fork_row(entry.key) != nullptr;
+    }
+  }
+
+  void judge() {
+    for (const ConfigEntry& entry : findings_.config.table) {
+      if (entry.key == "launch" || entry.key == "environment") {
+        continue;
+      }
+      const KeyRow* row = megatron_keys().find(entry.key);
+      if (row != nullptr) {
+        look_at(entry, *row);
+      } else if (const auto* fork = find_megatron_fork_row(entry.key)) {
+        of_fork(entry, *fork);
+      } else if (++num_unknown_ <= kMaxUnknown) {
+        unknown(entry);
+      }
+    }
+    flush_unknown();
+  }
+
+ private:
+  Problem& add(Severity severity,
+               const std::string& rule,
+               const ConfigEntry& entry,
+               const Position& position,
+               const std::string& message,
+               const std::string& fix,
+               Effect effect) {
+    return findings_.add(
+        {severity, rule, entry.key, position, message, fix, effect, {}});
+  }
+
+  void look_at(const ConfigEntry& entry, const KeyRow& row) {
+    if (row.use == KeyUse::kRefused) {
+      if (!args_.is_deepspeed() && is_certain(entry)) {
+        refused(entry, row);
+      }
+      return;
+    }
+    if (row.use == KeyUse::kIgnored) {
+      add(Severity::kNote,
+          "ignored-key",
+          entry,
+          entry.key_position,
+          fmt::format("core_v0.19.2 does nothing with it: {}", row.why),
+          row.replacement.empty() ? std::string("remove it")
+                                  : fmt::format("use --{}", row.replacement),
+          Effect::kIgnored);
+      return;
+    }
+    if (row.is_deprecated) {
+      add(Severity::kNote,
+          "deprecated-key",
+          entry,
+          entry.key_position,
+          "the old name still works",
+          fmt::format("use {}{}",
+                      row.replacement.starts_with("nothing") ? "" : "--",
+                      row.replacement),
+          Effect::kNone);
+    }
+    check_value(entry, row);
+  }
+
+  static bool is_certain(const ConfigEntry& entry) {
+    return !std::holds_alternative<ForeignValue>(entry.value.data) ||
+           std::get<ForeignValue>(entry.value.data).kind.find("condition") ==
+               std::string::npos;
+  }
+
+  void refused(const ConfigEntry& entry, const KeyRow& row) {
+    Problem& problem = add(Severity::kError,
+                           "removed-key",
+                           entry,
+                           entry.key_position,
+                           std::string(row.why),
+                           fmt::format("use --{}", row.replacement),
+                           Effect::kRefused);
+    if (row.type == KeyType::kWhole && row.key != "warmup") {
+      problem.edit = SafeEdit{entry.key_position,
+                              "--" + std::string(row.key),
+                              "--" + std::string(row.replacement),
+                              false};
+    }
+  }
+
+  void check_value(const ConfigEntry& entry, const KeyRow& row) {
+    if (const auto* items = std::get_if<ConfigArray>(&entry.value.data)) {
+      const MegatronRow* parsed = find_megatron_row(row.key);
+      KeyRow item_row = row;
+      item_row.type = parsed->item;
+      for (const ConfigValue& item : *items) {
+        check_single(entry, item_row, item);
+      }
+      return;
+    }
+    check_single(entry, row, entry.value);
+  }
+
+  void check_single(const ConfigEntry& entry,
+                    const KeyRow& row,
+                    const ConfigValue& value) {
+    if (std::holds_alternative<ForeignValue>(value.data)) {
+      return;
+    }
+    const bool is_choice = !row.choices.empty();
+    if (is_choice && args_.is_deepspeed()) {
+      return;
+    }
+    std::string misfit = misfit_text(row, value);
+    bool is_bound = misfit == bound_misfit(row, value);
+    if (misfit.empty() && is_choice && row.type != KeyType::kText) {
+      const std::vector<std::string_view> choices = split_words(row.choices);
+      if (std::find(choices.begin(), choices.end(), value_text(value)) ==
+          choices.end()) {
+        misfit = fmt::format(
+            "{} is none of {}", value_text(value), fmt::join(choices, ", "));
+      }
+    }
+    if (misfit.empty()) {
+      return;
+    }
+    const std::string rule =
+        is_choice && std::holds_alternative<std::string>(value.data)
+            ? "unknown-value"
+        : is_bound ? "out-of-range"
+                   : "wrong-type";
+    add(Severity::kError,
+        is_choice && rule == "out-of-range" ? "unknown-value" : rule,
+        entry,
+        value.position,
+        misfit,
+        fix_of(row, value),
+        Effect::kRefused);
+  }
+
+  static std::string fix_of(const KeyRow& row, const ConfigValue& value) {
+    const auto* text = std::get_if<std::string>(&value.data);
+    if (text != nullptr && !row.choices.empty()) {
+      const std::string near = nearest(*text, split_words(row.choices));
+      if (!near.empty()) {
+        return fmt::format("did you mean {}?", near);
+      }
+    }
+    if (text != nullptr && row.type == KeyType::kWhole) {
+      return "write the whole number in digits";
+    }
+    return row.default_value.empty()
+               ? std::string()
+               : fmt::format("its default is {}", row.default_value);
+  }
+
+  // A script for an older version or a fork is right there; a note says that
+  // this version stops.
+  void of_fork(const ConfigEntry& entry, const MegatronForkRow& row) {
+    if (args_.is_deepspeed()) {
+      return;
+    }
+    const bool is_old = row.fork == MegatronFork::kOlder;
+    add(Severity::kNote,
+        "removed-key",
+        entry,
+        entry.key_position,
+        is_old ? "older versions of Megatron-LM knew it, and core_v0.19.2 "
+                 "stops at it"
+               : "it is an argument of another program on Megatron-LM's base, "
+                 "and core_v0.19.2 alone stops at it",
+        row.replacement.empty() ? std::string("remove it")
+                                : fmt::format("use --{}", row.replacement),
+        Effect::kRefused);
+  }
+
+  void unknown(const ConfigEntry& entry) {
+    std::string dashed = entry.key;
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    const KeyRow* meant =
+        dashed == entry.key ? nullptr : megatron_keys().find(dashed);
+    std::string near = meant != nullptr ? dashed : near_key(entry.key);
+    if (near.empty() || findings_.is_set(near)) {
+      strangers_.push_back(&entry);
+      return;
+    }
+    Problem& problem = add(
+        Severity::kError,
+        "unknown-key",
+        entry,
+        entry.key_position,
+        args_.is_deepspeed() || is_of_fork_
+            ? "Megatron-LM has no such argument, and its parser stops at it"
+            : "there is no such argument, and the parser stops at it (it takes "
+              "no abbreviations)",
+        fmt::format("did you mean --{}?", near),
+        Effect::kRefused);
+    problem.edit =
+        SafeEdit{entry.key_position, "--" + entry.key, "--" + near, false};
+  }
+
+  static std::string near_key(const std::string& key) {
+    static const std::vector<std::string_view> names =
+        megatron_keys().names_in("");
+    const std::string near = nearest(key, names);
+    const std::string whole = near.empty() ? unabbreviated(key) : near;
+    return near.empty() || edit_distance(key, near) <= 2 ? whole : "";
+  }
+
+  // "--tensor-model-parallel": the parser was built without abbreviations.
+  static std::string unabbreviated(const std::string& key) {
+    std::string found;
+    for (const std::string_view name : megatron_keys().names_in("")) {
+      if (key.size() >= 10 && name.starts_with(key)) {
+        if (!found.empty()) {
+          return "";
+        }
+        found = std::string(name);
+      }
+    }
+    return found;
+  }
+
+  // One stranger in an own program is likely a slip; several are a fork's.
+  void flush_unknown() {
+    const bool is_slip = strangers_.size() == 1 && !is_of_fork_ &&
+                         is_own_program(args_.script());
+    for (const ConfigEntry* entry : strangers_) {
+      add(is_slip ? Severity::kWarning : Severity::kNote,
+          "unknown-key",
+          *entry,
+          entry->key_position,
+          "Megatron-LM has no such argument, and its parser stops at it unless "
+          "the program adds it",
+          "remove it, or see whether this program adds it",
+          Effect::kRefused);
+    }
+  }
+
+  ForeignFindings& findings_;
+  const MegatronArguments& args_;
+  std::vector<const ConfigEntry*> strangers_;
+  bool is_of_fork_ = false;
+  int num_unknown_ = 0;
+};
+
+// What a run of an own program cannot begin without.
+struct Required {
+  std::string_view key;
+  std::vector<std::string_view> others;
+  const char* fix;
+};
+
+const std::vector<Required>& required_arguments() {
+  static const std::vector<Required> table = {
+      {"micro-batch-size", {"batch-size"}, "add --micro-batch-size 1"},
+      {"num-layers",
+       {"encoder-num-layers",
+        "hybrid-layer-pattern",
+        "hybrid-override-pattern",
+        "heterogeneous-layers-config-path",
+        "heterogeneous-layers-config-encoded-json"},
+       "add --num-layers"},
+      {"hidden-size", {}, "add --hidden-size"},
+      {"num-attention-heads", {}, "add --num-attention-heads"},
+      {"max-position-embeddings", {}, "add --max-position-embeddings"},
+      {"seq-length", {"encoder-seq-length"}, "add --seq-length"},
+      {"train-iters",
+       {"train-samples", "skip-train", "train-tokens", "perform-rl-step"},
+       "add --train-iters or --train-samples"},
+      {"lr", {"skip-train"}, "add --lr"},
+  };
+  return table;
+}
+
+}  // namespace
+
+void check_megatron_keys(ForeignFindings& findings,
+                         const MegatronArguments& args) {
+  KeyJudge(findings, args).judge();
+}
+
+void check_megatron_required(ForeignFindings& findings,
+                             const MegatronArguments& args) {
+  if (!args.is_closed() || !is_own_program(args.script()) ||
+      args.is_deepspeed()) {
+    return;
+  }
+  for (const Required& required : required_arguments()) {
+    const bool is_there =
+        args.is_set(required.key) ||
+        std::any_of(required.others.begin(),
+                    required.others.end(),
+                    [&](std::string_view key) { return args.is_set(key); });
+    if (!is_there) {
+      findings.add({Severity::kError,
+                    "missing-argument",
+                    std::string(required.key),
+                    {findings.config.file, 0, 0},
+                    "it is not given, and Megatron-LM stops without it",
+                    required.fix,
+                    Effect::kRefused,
+                    {}});
+    }
+  }
+}
+
+}  // namespace triax

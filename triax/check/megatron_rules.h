@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "triax/check/foreign_findings.h"
+#include "triax/foreign/megatron_arguments_view.h"
+
+namespace triax {
+
+/// One assertion of Megatron-LM's, or one setting that it changes or passes
+/// over in silence.
+struct MegatronDemand {
+  const char* rule;
+  const char* key;  // where the finding stands
+  /// Certainly not met. What is not known is not judged.
+  bool (*is_broken)(const MegatronArguments&);
+  const char* message;
+  const char* fix;
+  Severity severity = Severity::kError;
+  Effect effect = Effect::kRefused;
+};
+
+/// Arguments that need or exclude each other, as a list.
+std::span<const MegatronDemand> megatron_parallel_demands();
+std::span<const MegatronDemand> megatron_model_demands();
+std::span<const MegatronDemand> megatron_run_demands();
+std::span<const MegatronDemand> megatron_silent_changes();
+
+// The rest, which is arithmetic. Each adds what it finds.
+void check_megatron_keys(ForeignFindings& findings,
+                         const MegatronArguments& args);
+void check_megatron_required(ForeignFindings& findings,
+                             const MegatronArguments& args);
+void check_megatron_pipeline(ForeignFindings& findings,
+                             const MegatronArguments& args);
+void check_megatron_sizes(ForeignFindings& findings,
+                          const MegatronArguments& args);
+void check_megatron_schedule(ForeignFindings& findings,
+                             const MegatronArguments& args);
+void check_megatron_environment(ForeignFindings& findings,
+                                const MegatronArguments& args);
+
+}  // namespace triax

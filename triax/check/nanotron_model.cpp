@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "triax/check/nanotron_rules.h"
+#include "triax/foreign/nanotron.h"
+
+namespace triax {
+namespace {
+
+const std::string kModel = "model.model_config.";
+constexpr int64_t kMaxDegree = 1 << 20;
+
+int64_t degree(const Whole& fact) {
+  return std::clamp<int64_t>(fact.value_or(1), 1, kMaxDegree);
+}
+
+// ParallelContext needs them all above 0; the loader does not look.
+void check_positive(ForeignFindings& findings) {
+  for (const char* key : {"parallelism.dp",
+                          "parallelism.pp",
+                          "parallelism.tp",
+                          "parallelism.expert_parallel_size",
+                          "parallelism.context_parallel_size",
+                          "tokens.sequence_length",
+                          "tokens.train_steps",
+                          "tokens.micro_batch_size",
+                          "tokens.batch_accumulation_per_replica",
+                          "checkpoints.checkpoint_interval"}) {
+    const Whole value = whole_at(findings.config, key);
+    if (value && *value < 1) {
+      findings.error("out-of-range",
+                     key,
+                     fmt::format("{} must be at least 1", *value),
+                     "use 1 or more",
+                     Effect::kFailsLater);
+    }
+  }
+}
+
+// TensorParallelLinearMode[x.upper()].
+void check_tp_mode(ForeignFindings& findings) {
+  const std::string key = "parallelism.tp_mode";
+  std::string mode = word_at(findings.config, key).value_or("all_reduce");
+  std::ranges::transform(mode, mode.begin(), [](unsigned char byte) {
+    return static_cast<char>(std::tolower(byte));
+  });
+  if (mode != "all_reduce" && mode != "reduce_scatter") {
+    findings.error("unknown-value",
+                   key,
+                   fmt::format("there is no mode {}", in_quotes(mode)),
+                   "use ALL_REDUCE or REDUCE_SCATTER");
+  }
+}
+
+// Config.__post_init__: what is divisible, and KV heads that reach for tp.
+void check_heads(ForeignFindings& findings) {
+  const RunFacts& facts = findings.facts;
+  const int64_t heads = facts.heads.value_or(0);
+  const int64_t kv_heads = facts.kv_heads.value_or(0);
+  if (heads < 1 || kv_heads < 1) {
+    return;
+  }
+  const Effect effect = nanotron_assert_effect(findings);
+  const int64_t tp = degree(facts.tp);
+  if (heads % kv_heads != 0) {
+    findings.error(
+        "kv-heads-divide-heads",
+        kModel + "num_key_value_heads",
+        fmt::format("{} heads do not split over {} KV heads", heads, kv_heads),
+        fmt::format("use a divisor of {}", heads),
+        effect);
+  }
+  if (heads % tp == 0 && (kv_heads < tp || kv_heads % tp != 0)) {
+    findings.error("kv-heads-divide",
+                   "parallelism.tp",
+                   fmt::format("{} KV heads do not split over tp {}, and "
+                               "nanotron holds none twice",
+                               kv_heads,
+                               tp),
+                   fmt::format("use a divisor of {}", kv_heads),
+                   kv_heads < tp ? effect : Effect::kFailsLater);
+  }
+}
+
+// Sequences are cut over cp, and under REDUCE_SCATTER over tp.
+void check_sequence(ForeignFindings& findings) {
+  const RunFacts& facts = findings.facts;
+  const int64_t length = facts.sequence.value_or(0);
+  const int64_t parts =
+      degree(facts.cp) * (*facts.sequence_parallel ? degree(facts.tp) : 1);
+  if (length < 1 || length % parts == 0) {
+    return;
+  }
+  findings.error("sequence-too-long",
+                 "tokens.sequence_length",
+                 fmt::format("{} does not split over cp {}{}",
+                             length,
+                             degree(facts.cp),
+                             *facts.sequence_parallel
+                                 ? fmt::format(" and tp {} (REDUCE_SCATTER)",
+                                               degree(facts.tp))
+                                 : ""),
+                 fmt::format("use {} or {}",
+                             std::max<int64_t>(1, length / parts) * parts,
+                             (length / parts + 1) * parts),
+                 Effect::kFailsLater);
+}
+
+void check_experts(ForeignFindings& findings) {
+  const RunFacts& facts = findings.facts;
+  const std::string moe = kModel + "moe_config";
+  const int64_t experts = facts.experts.value_or(0);
+  const int64_t ep = degree(facts.ep);
+  if (!findings.is_set(moe) && ep > 1 && !is_old_nanotron(findings.config)) {
+    findings.error("refused-combination",
+                   "parallelism.expert_parallel_size",
+                   fmt::format("{} and the model has no moe_config", ep),
+                   "use 1",
+                   Effect::kFailsLater);
+  }
+  const Whole top = whole_at(findings.config, moe + ".top_k");
+  if (top && experts > 0 && *top > experts) {
+    findings.error("out-of-range",
+                   moe + ".top_k",
+                   fmt::format("{} of {} experts", *top, experts),
+                   fmt::format("use at most {}", experts),
+                   Effect::kFailsLater);
+  }
+}
+
+// The assertions of Qwen2Config and Starcoder2Config.
+void check_attention(ForeignFindings& findings) {
+  const auto text = [&](const char* name) {
+    return word_at(findings.config, kModel + name).value_or("");
+  };
+  const std::string attention = findings.is_set(kModel + "_attn_implementation")
+                                    ? text("_attn_implementation")
+                                    : "flash_attention_2";
+  if (findings.is_set(kModel + "flex_attention_mask") &&
+      !text("flex_attention_mask").empty() && attention != "flex_attention") {
+    findings.error("refused-combination",
+                   kModel + "flex_attention_mask",
+                   fmt::format("it needs flex_attention, not {}", attention),
+                   "set _attn_implementation: flex_attention");
+  }
+  const Whole window =
+      whole_at(findings.config, kModel + "sliding_window_size");
+  if (window && nanotron_model_class(findings.config) == "qwen2" &&
+      attention != "flex_attention" && attention != "flash_attention_2" &&
+      attention != "llama3_ring_attention") {
+    findings.error("refused-combination",
+                   kModel + "sliding_window_size",
+                   fmt::format("{} has no sliding window", attention),
+                   "use flash_attention_2 or flex_attention");
+  }
+  const Whole every = whole_at(findings.config, kModel + "no_rope_layer");
+  const int64_t layers = findings.facts.layers.value_or(0);
+  if (every && *every > 0 && layers > 0 && layers % *every != 0) {
+    findings.error(
+        "refused-combination",
+        kModel + "no_rope_layer",
+        fmt::format("{} layers are no multiple of {}", layers, *every),
+        fmt::format("use a divisor of {}", layers));
+  }
+  if (flag_at(findings.config, kModel + "grouped_query").value_or(false) &&
+      !whole_at(findings.config, kModel + "num_kv_heads")) {
+    findings.error("missing-key",
+                   kModel + "num_kv_heads",
+                   "grouped_query needs it",
+                   "add it");
+  }
+}
+
+}  // namespace
+
+void check_nanotron_model(ForeignFindings& findings) {
+  check_positive(findings);
+  check_tp_mode(findings);
+  check_heads(findings);
+  check_sequence(findings);
+  check_experts(findings);
+  check_attention(findings);
+}
+
+}  // namespace triax

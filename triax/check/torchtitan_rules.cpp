@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/check/torchtitan_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "triax/foreign/torchtitan.h"
+
+namespace triax {
+namespace {
+
+// A key that does nothing is no finding while it holds its default.
+void drop_ignored_defaults(ForeignFindings& findings) {
+  std::erase_if(findings.problems, [&](const Problem& problem) {
+    const KeyRow* row = torchtitan_keys().find(problem.field);
+    const ConfigValue* value = findings.value(problem.field);
+    if (problem.rule != "ignored-key" || row == nullptr || value == nullptr) {
+      return false;
+    }
+    const auto* text = std::get_if<std::string>(&value->data);
+    return (text != nullptr ? *text : value_text(*value)) == row->default_value;
+  });
+}
+
+// ConfigManager merges the fields of a module of the user's into its own.
+void drop_keys_of_custom_module(ForeignFindings& findings) {
+  const std::string module =
+      torchtitan_word(findings.config, "job.custom_config_module");
+  if (module.empty()) {
+    return;
+  }
+  const size_t dropped =
+      std::erase_if(findings.problems, [](const Problem& problem) {
+        return problem.rule == "unknown-key" || problem.rule == "misplaced-key";
+      });
+  if (dropped > 0) {
+    findings.not_judged(
+        fmt::format("{} keys that {} may define", dropped, module));
+  }
+}
+
+}  // namespace
+
+std::optional<int64_t> torchtitan_shards(const ForeignFindings& findings) {
+  const int64_t shards = torchtitan_whole(
+      findings.config, "parallelism.data_parallel_shard_degree");
+  if (shards >= 1) {
+    return shards;
+  }
+  const RunFacts& facts = findings.facts;
+  const int64_t replicas = torchtitan_whole(
+      findings.config, "parallelism.data_parallel_replicate_degree");
+  double rest = static_cast<double>(std::max<int64_t>(1, replicas));
+  for (const Whole* degree : {&facts.tp, &facts.pp, &facts.cp}) {
+    rest *= static_cast<double>(std::max<int64_t>(1, degree->value_or(1)));
+  }
+  if (!findings.context.world || rest > 1e12) {
+    return std::nullopt;
+  }
+  return *findings.context.world / static_cast<int64_t>(rest);
+}
+
+bool torchtitan_compiles_model(const ForeignFindings& findings) {
+  if (!torchtitan_flag(findings.config, "compile.enable")) {
+    return false;
+  }
+  const ConfigValue* value = findings.value("compile.components");
+  const auto* items =
+      value == nullptr ? nullptr : std::get_if<ConfigArray>(&value->data);
+  if (items == nullptr) {
+    return value == nullptr;
+  }
+  return std::ranges::any_of(*items, [](const ConfigValue& item) {
+    const auto* text = std::get_if<std::string>(&item.data);
+    return text != nullptr && *text == "model";
+  });
+}
+
+void check_torchtitan(ForeignFindings& findings) {
+  // ConfigManager._dict_to_dataclass refuses unknown names in every section.
+  check_keys(findings, torchtitan_keys(), {.unknown = KeyUse::kRefused});
+  drop_ignored_defaults(findings);
+  drop_keys_of_custom_module(findings);
+  check_torchtitan_layout(findings);
+  check_torchtitan_pipeline(findings);
+  check_torchtitan_model(findings);
+  check_torchtitan_training(findings);
+}
+
+}  // namespace triax

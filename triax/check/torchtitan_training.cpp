@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "triax/check/torchtitan_rules.h"
+#include "triax/foreign/torchtitan.h"
+
+namespace triax {
+namespace {
+
+void fail(ForeignFindings& findings,
+          const std::string& rule,
+          const std::string& path,
+          const std::string& message,
+          const std::string& fix) {
+  findings.error(rule, path, message, fix, Effect::kFailsLater);
+}
+
+// train.py: global_batch_size % (local_batch_size * batch_degree) == 0. Under
+// pp the rule of all systems does not see the local batch.
+void check_batch(ForeignFindings& findings) {
+  const std::string key = "training.global_batch_size";
+  const int64_t global = torchtitan_whole(findings.config, key);
+  const int64_t local =
+      torchtitan_whole(findings.config, "training.local_batch_size");
+  if (global == 0) {
+    fail(findings,
+         "out-of-range",
+         key,
+         "0 is no batch",
+         "leave it out: local_batch_size times the data-parallel ranks");
+    return;
+  }
+  const auto shards = torchtitan_shards(findings);
+  const int64_t replicas = torchtitan_whole(
+      findings.config, "parallelism.data_parallel_replicate_degree");
+  const bool is_known = shards && *shards > 0 && replicas > 0 && local > 0 &&
+                        local < (1 << 20) && replicas < (1 << 20) &&
+                        *shards < (1 << 20);
+  if (global < 0 || findings.facts.pp.value_or(1) <= 1 || !is_known) {
+    return;
+  }
+  const int64_t unit = local * *shards * replicas;
+  if (global % unit != 0) {
+    fail(findings,
+         "batch-triangle",
+         key,
+         fmt::format("{} is not a multiple of local_batch_size {} * dp {} = {}",
+                     global,
+                     local,
+                     *shards * replicas,
+                     unit),
+         fmt::format("use {}", (global / unit + 1) * unit));
+  }
+}
+
+// TORCH_DTYPE_MAP takes float16 beside the two that JobConfig names.
+void check_half(ForeignFindings& findings) {
+  for (const char* key : {"training.dtype", "training.mixed_precision_param"}) {
+    if (torchtitan_word(findings.config, key) == "float16") {
+      findings.error("unknown-value",
+                     key,
+                     "float16 is none of the choices, and it is taken all the "
+                     "same: there is no loss scaling for it",
+                     "use \"bfloat16\"",
+                     Effect::kSilentlyDifferent);
+    }
+  }
+}
+
+// lr_scheduler.py: the steps that it adjusts, and what lies behind the last.
+void check_schedule(ForeignFindings& findings) {
+  const RunFacts& facts = findings.facts;
+  const int64_t steps = facts.steps.value_or(0);
+  const Whole total = whole_at(findings.config, "lr_scheduler.total_steps");
+  const int64_t length = total.value_or(steps);
+  const int64_t warmup = facts.warmup_steps.value_or(0);
+  if (steps < 1 || warmup < 0) {
+    return;
+  }
+  if (warmup > length) {
+    findings.warning(
+        "warmup-steps",
+        "lr_scheduler.warmup_steps",
+        fmt::format("{}{} is more than the {} steps: it is cut to them, and "
+                    "the rate never decays",
+                    facts.warmup_steps.is_default ? "the default " : "",
+                    warmup,
+                    length),
+        fmt::format("use {} or less", length / 5),
+        Effect::kSilentlyDifferent);
+  }
+  const Real ratio = real_at(findings.config, "lr_scheduler.decay_ratio");
+  const double decay = std::round(ratio.value_or(0) * double(length));
+  if (ratio && warmup <= length && double(warmup) + decay > double(length)) {
+    findings.warning("warmup-steps",
+                     "lr_scheduler.decay_ratio",
+                     fmt::format("warm-up {} and decay {} are more than {} "
+                                 "steps: the decay is cut to {}",
+                                 warmup,
+                                 decay,
+                                 length,
+                                 length - warmup),
+                     fmt::format("use {:.3g} or less",
+                                 double(length - warmup) / double(length)),
+                     Effect::kSilentlyDifferent);
+  }
+  if (total && *total > 0 && *total < steps && warmup < length &&
+      (!ratio || decay >= 1)) {
+    const bool is_cosine =
+        torchtitan_word(findings.config, "lr_scheduler.decay_type") == "cosine";
+    findings.error("warmup-steps",
+                   "lr_scheduler.total_steps",
+                   fmt::format("the run goes on for {} steps after the "
+                               "schedule's {}: the rate {}",
+                               steps - *total,
+                               *total,
+                               is_cosine ? "rises again" : "turns negative"),
+                   fmt::format("use {} or more", steps),
+                   Effect::kSilentlyDifferent);
+  }
+}
+
+// optimizer.py: build_optimizers.
+void check_step_in_backward(ForeignFindings& findings) {
+  const std::string key = "optimizer.early_step_in_backward";
+  if (!torchtitan_flag(findings.config, key)) {
+    return;
+  }
+  const RunFacts& facts = findings.facts;
+  if (facts.pp.value_or(1) > 1 || facts.ep.value_or(1) > 1) {
+    fail(findings,
+         "refused-combination",
+         key,
+         fmt::format("it takes no pp {} or experts' degree {}",
+                     facts.pp.value_or(1),
+                     facts.ep.value_or(1)),
+         "remove it");
+    return;
+  }
+  findings.warning("no-effect",
+                   "training.max_norm",
+                   "the optimizer steps inside the backward pass, before "
+                   "gradients could be clipped",
+                   "remove early_step_in_backward",
+                   Effect::kSilentlyDifferent);
+}
+
+// checkpoint.py: what it refuses at once, and what after the last step.
+void check_checkpoints(ForeignFindings& findings) {
+  const std::string section = "checkpoint.";
+  const auto flag = [&](const char* name) {
+    return torchtitan_flag(findings.config, section + name);
+  };
+  if (!flag("enable")) {
+    return;
+  }
+  if (torchtitan_whole(findings.config, section + "keep_latest_k") == 1) {
+    fail(findings,
+         "out-of-range",
+         section + "keep_latest_k",
+         "1 is refused: the last checkpoint may still be being written",
+         "use 0 (all) or 2");
+  }
+  if (flag("last_save_in_hf") && !flag("last_save_model_only")) {
+    fail(findings,
+         "refused-combination",
+         section + "last_save_in_hf",
+         "the last save stops, after all steps: safetensors hold the model "
+         "alone",
+         "set last_save_model_only = true");
+  }
+  if (flag("initial_load_in_hf") && !flag("initial_load_model_only")) {
+    fail(findings,
+         "refused-combination",
+         section + "initial_load_in_hf",
+         "safetensors hold the model alone",
+         "set initial_load_model_only = true");
+  }
+  if (flag("initial_load_in_hf_quantized") && !flag("initial_load_in_hf")) {
+    fail(findings,
+         "refused-combination",
+         section + "initial_load_in_hf_quantized",
+         "quantized weights are read from safetensors alone",
+         "set initial_load_in_hf = true");
+  }
+}
+
+// Validation.__post_init__, and models without a validator.
+void check_validation(ForeignFindings& findings) {
+  const Whole steps = whole_at(findings.config, "validation.steps");
+  if (steps && *steps < 1 && *steps != -1) {
+    findings.error("out-of-range",
+                   "validation.steps",
+                   fmt::format("{} is refused", *steps),
+                   "use -1 (all the data) or more than 0");
+  }
+  if (!torchtitan_flag(findings.config, "validation.enable")) {
+    return;
+  }
+  const std::string name = torchtitan_word(findings.config, "model.name");
+  if (name == "deepseek_v3" || name == "gpt_oss") {
+    fail(findings,
+         "refused-combination",
+         "validation.enable",
+         fmt::format("{} has no validator in 0.2.2", name),
+         "use false");
+  }
+  if (torchtitan_whole(findings.config, "validation.steps") == -1) {
+    findings.note("validation-hangs",
+                  "validation.steps",
+                  "-1 reads all the data, and ranks whose shares differ in "
+                  "length wait for each other forever",
+                  "give a number of steps");
+  }
+}
+
+// profiling.py.
+void check_profiler(ForeignFindings& findings) {
+  const std::string section = "profiling.";
+  const int64_t every =
+      torchtitan_whole(findings.config, section + "profile_freq");
+  const int64_t active =
+      torchtitan_whole(findings.config, section + "profiler_active");
+  const int64_t warmup =
+      torchtitan_whole(findings.config, section + "profiler_warmup");
+  if (!torchtitan_flag(findings.config, section + "enable_profiling") ||
+      every < 1 || active < 0 || warmup < 0 || active > (1 << 30) ||
+      warmup > (1 << 30) || every >= active + warmup) {
+    return;
+  }
+  fail(findings,
+       "out-of-range",
+       section + "profile_freq",
+       fmt::format("{} is less than profiler_warmup {} + profiler_active {}",
+                   every,
+                   warmup,
+                   active),
+       fmt::format("use {} or more", warmup + active));
+}
+
+void check_other_programs(ForeignFindings& findings) {
+  if (torchtitan_flag(findings.config, "fault_tolerance.enable")) {
+    findings.note("no-effect",
+                  "fault_tolerance.enable",
+                  "only torchtitan.experiments.ft.train reads it; "
+                  "torchtitan.train runs without",
+                  "start that program",
+                  Effect::kIgnored);
+  }
+  if (torchtitan_flag(findings.config, "memory_estimation.enable")) {
+    findings.note("no-effect",
+                  "memory_estimation.enable",
+                  "only the estimation script reads it; training does not",
+                  "start that script",
+                  Effect::kIgnored);
+  }
+}
+
+}  // namespace
+
+void check_torchtitan_training(ForeignFindings& findings) {
+  check_batch(findings);
+  check_half(findings);
+  check_schedule(findings);
+  check_step_in_backward(findings);
+  check_checkpoints(findings);
+  check_validation(findings);
+  check_profiler(findings);
+  check_other_programs(findings);
+}
+
+}  // namespace triax

@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/foreign/megatron.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "triax/config/problem.h"
+#include "triax/foreign/megatron_arguments.h"
+#include "triax/foreign/megatron_arithmetic.h"
+#include "triax/foreign/megatron_keys.h"
+#include "triax/foreign/megatron_shell.h"
+#include "triax/foreign/text_cursor.h"
+
+namespace triax {
+namespace {
+
+// No script is longer; arguments do not fit into a command line either.
+constexpr size_t kMaxBytes = 4 << 20;
+
+// Arguments that a training run cannot do without; other tools of
+// Megatron-LM's share the rest.
+constexpr std::string_view kTellingKeys[] = {"num-layers",
+                                             "hidden-size",
+                                             "num-attention-heads",
+                                             "seq-length",
+                                             "micro-batch-size",
+                                             "global-batch-size",
+                                             "tensor-model-parallel-size",
+                                             "pipeline-model-parallel-size",
+                                             "max-position-embeddings",
+                                             "train-iters",
+                                             "train-samples",
+                                             "hybrid-layer-pattern",
+                                             "model-parallel-size",
+                                             "batch-size"};
+
+bool is_telling(std::string_view key) {
+  return std::find(std::begin(kTellingKeys), std::end(kTellingKeys), key) !=
+         std::end(kTellingKeys);
+}
+
+// Programs beside the training whose parsers share some arguments with it.
+bool is_other_program(std::string_view script) {
+  static const std::string_view kOthers[] = {
+      "preprocess", "convert", "merge_", "tokenize", "download", "hf_to"};
+  const size_t slash = script.rfind('/');
+  const std::string_view name =
+      slash == std::string_view::npos ? script : script.substr(slash + 1);
+  return std::any_of(
+      std::begin(kOthers), std::end(kOthers), [&](std::string_view other) {
+        return name.find(other) != std::string_view::npos;
+      });
+}
+
+std::string_view key_of(const std::string& word) {
+  if (!word.starts_with("--")) {
+    return {};
+  }
+  const std::string_view key = std::string_view(word).substr(2);
+  return key.substr(0, key.find('='));
+}
+
+// Offsets to places, in any order and in lines of any length.
+class Places {
+ public:
+  Places(std::string_view text, std::string file)
+      : text_(text), file_(std::move(file)) {
+    size_t characters = 0;
+    starts_.push_back(0);
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (i % kBlock == 0) {
+        characters_.push_back(characters);
+      }
+      characters += begins_character(i) ? 1 : 0;
+      if (text[i] == '\n') {
+        starts_.push_back(i + 1);
+      }
+    }
+    characters_.push_back(characters);
+  }
+
+  Position at(size_t offset) const {
+    offset = std::min(offset, text_.size());
+    const auto next = std::upper_bound(starts_.begin(), starts_.end(), offset);
+    const size_t column = count_before(offset) - count_before(*(next - 1)) + 1;
+    return {file_,
+            static_cast<int>(next - starts_.begin()),
+            static_cast<int>(column)};
+  }
+
+ private:
+  static constexpr size_t kBlock = 256;
+
+  bool begins_character(size_t at) const {
+    return (static_cast<unsigned char>(text_[at]) & 0xc0) != 0x80;
+  }
+
+  size_t count_before(size_t offset) const {
+    const size_t block = std::min(offset / kBlock, characters_.size() - 1);
+    size_t count = characters_[block];
+    for (size_t i = block * kBlock; i < offset; ++i) {
+      count += begins_character(i) ? 1 : 0;
+    }
+    return count;
+  }
+
+  std::string_view text_;
+  std::string file_;
+  std::vector<size_t> starts_;
+  std::vector<size_t> characters_;  // before each block
+};
+
+// A command that may be the training, and how its words split.
+struct Candidate {
+  const ShellRun* run = nullptr;
+  size_t first_argument = 0;
+  size_t script = 0;  // == first_argument: no script was seen
+  int num_known = 0;
+  bool is_telling = false;
+  bool is_bare = false;  // it begins with an argument: no command at all
+};
+
+class RunChooser {
+ public:
+  explicit RunChooser(const ShellRuns& runs) {
+    for (const ShellRun& run : runs.runs) {
+      look_at(run);
+    }
+  }
+
+  // The command with the most arguments that Megatron-LM knows.
+  const Candidate* best() const {
+    const Candidate* best = nullptr;
+    for (const Candidate& candidate : candidates) {
+      const bool counts = candidate.is_telling && !candidate.is_bare;
+      if (counts &&
+          (best == nullptr || candidate.num_known > best->num_known)) {
+        best = &candidate;
+      }
+    }
+    return best;
+  }
+
+  std::vector<Candidate> candidates;
+
+ private:
+  void look_at(const ShellRun& run) {
+    Candidate candidate;
+    candidate.run = &run;
+    candidate.is_bare = run.fields[0].text().starts_with("--");
+    find_script(run.fields, candidate);
+    const std::string script = run.fields[candidate.script].text();
+    if (candidate.script < candidate.first_argument &&
+        is_other_program(script)) {
+      return;
+    }
+    for (size_t i = candidate.first_argument; i < run.fields.size(); ++i) {
+      const std::string word = run.fields[i].text();
+      const std::string_view key = key_of(word);
+      const bool is_known = find_megatron_row(key) != nullptr ||
+                            find_megatron_fork_row(key) != nullptr;
+      candidate.num_known += is_known ? 1 : 0;
+      candidate.is_telling = candidate.is_telling || is_telling(key);
+    }
+    candidates.push_back(candidate);
+  }
+
+  // The last .py before the first argument that Megatron-LM knows, else the
+  // word after -m; without either, the arguments begin where the first known
+  // one stands.
+  static void find_script(const std::vector<ShellField>& fields,
+                          Candidate& candidate) {
+    size_t first_known = 0;
+    while (first_known < fields.size() &&
+           find_megatron_row(key_of(fields[first_known].text())) == nullptr) {
+      ++first_known;
+    }
+    candidate.first_argument = first_known;
+    candidate.script = first_known;
+    for (size_t i = 0; i < first_known; ++i) {
+      const std::string word = fields[i].text();
+      const bool is_module =
+          i > 0 && fields[i - 1].text() == "-m" && !word.starts_with("torch.");
+      if (word.ends_with(".py") || is_module) {
+        candidate.script = i;
+        candidate.first_argument = i + 1;
+      }
+    }
+    if (candidate.script >= fields.size()) {
+      candidate.script = 0;
+      candidate.first_argument = 0;
+    }
+  }
+};
+
+// What the words before the script say of the world.
+class LaunchReader {
+ public:
+  LaunchReader(const Candidate& candidate,
+               const std::map<std::string, std::string>& given,
+               const PositionOf& position_of)
+      : candidate_(candidate), given_(given), position_of_(position_of) {}
+
+  ConfigTable read() {
+    const std::vector<ShellField>& fields = candidate_.run->fields;
+    const size_t end = candidate_.script;
+    bool has_torch = false;
+    bool has_deepspeed = false;
+    bool has_step = false;
+    for (size_t i = 0; i < end && i < fields.size(); ++i) {
+      const std::string word = fields[i].text();
+      has_torch = has_torch || word.find("torchrun") != std::string::npos ||
+                  word.starts_with("torch.distributed");
+      has_deepspeed =
+          has_deepspeed || word == "deepspeed" || word.ends_with("/deepspeed");
+      has_step =
+          has_step || word == "srun" || word == "mpirun" || word == "mpiexec";
+    }
+    if (has_torch || has_deepspeed) {
+      read_launcher(fields, end, has_torch);
+    } else if (has_step) {
+      read_step(fields, end);
+    }
+    if (candidate_.script < candidate_.first_argument) {
+      add_text("script", fields[candidate_.script]);
+    }
+    return std::move(table_);
+  }
+
+ private:
+  struct Number {
+    std::optional<int64_t> value;
+    Position position;
+  };
+
+  void read_launcher(const std::vector<ShellField>& fields,
+                     size_t end,
+                     bool is_torch) {
+    const Number per_node = option(fields, end, {"nproc-per-node", "num-gpus"});
+    const Number nodes = option(fields, end, {"nnodes", "num-nodes"});
+    // torchrun: one node and one process unless it is told; deepspeed looks
+    // for a hostfile.
+    const auto or_one = [&](const Number& number) {
+      return number.value || number.position.line > 0 || !is_torch
+                 ? number.value
+                 : std::optional<int64_t>(1);
+    };
+    add_world(or_one(nodes), or_one(per_node), per_node.position);
+  }
+
+  void read_step(const std::vector<ShellField>& fields, size_t end) {
+    const Number tasks = option(fields, end, {"ntasks", "n", "np"});
+    if (tasks.value) {
+      add_world(1, tasks.value, tasks.position);
+      return;
+    }
+    const Number per_node = option(fields, end, {"ntasks-per-node"});
+    const Number nodes = option(fields, end, {"nodes", "N"});
+    add_world(nodes.value ? nodes.value : of_batch("nodes"),
+              per_node.value ? per_node.value : of_batch("ntasks-per-node"),
+              per_node.position);
+  }
+
+  std::optional<int64_t> of_batch(const std::string& name) const {
+    const auto found = given_.find(name);
+    return found == given_.end() ? std::nullopt : whole_number(found->second);
+  }
+
+  void add_world(std::optional<int64_t> nodes,
+                 std::optional<int64_t> per_node,
+                 const Position& position) {
+    if (nodes && *nodes > 0) {
+      table_.push_back({"nodes", position, {*nodes, position}});
+    }
+    if (per_node && *per_node > 0) {
+      table_.push_back({"ranks-per-node", position, {*per_node, position}});
+    }
+    int64_t world = 0;
+    if (nodes && per_node && *nodes > 0 && *per_node > 0 &&
+        !__builtin_mul_overflow(*nodes, *per_node, &world)) {
+      table_.push_back({"world", position, {world, position}});
+    }
+  }
+
+  // --name N, --name=N or -n N; underscores are dashes. A position without a
+  // value: it is given and not known.
+  Number option(const std::vector<ShellField>& fields,
+                size_t end,
+                std::initializer_list<std::string_view> names) const {
+    Number number;
+    for (size_t i = 0; i < end && i < fields.size(); ++i) {
+      std::string word = fields[i].text();
+      if (!word.starts_with('-')) {
+        continue;
+      }
+      word.erase(0, word.starts_with("--") ? 2 : 1);
+      const size_t equals = word.find('=');
+      std::string name = word.substr(0, equals);
+      std::replace(name.begin(), name.end(), '_', '-');
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        continue;
+      }
+      if (equals != std::string::npos) {
+        number = {fields[i].is_known() ? whole_number(word.substr(equals + 1))
+                                       : std::nullopt,
+                  position_of_(fields[i].offset())};
+      } else if (i + 1 < fields.size()) {
+        number = {fields[i + 1].is_known() ? whole_number(fields[i + 1].text())
+                                           : std::nullopt,
+                  position_of_(fields[i + 1].offset())};
+      }
+    }
+    return number;
+  }
+
+  void add_text(const std::string& key, const ShellField& field) {
+    const Position position = position_of_(field.offset());
+    table_.push_back({key, position, {field.text(), position}});
+  }
+
+  const Candidate& candidate_;
+  const std::map<std::string, std::string>& given_;
+  const PositionOf& position_of_;
+  ConfigTable table_;
+};
+
+// "#SBATCH --nodes=4": what a script says of itself, by the option's name.
+std::map<std::string, std::string> read_batch_lines(std::string_view text) {
+  std::map<std::string, std::string> options;
+  size_t at = 0;
+  for (int line = 0; line < 200 && at < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string words(text.substr(at, end - at));
+    at = end + 1;
+    if (!words.starts_with("#SBATCH") || words.size() > 1000) {
+      continue;
+    }
+    std::replace(words.begin(), words.end(), '=', ' ');
+    ShellField field{{{words, 0}}};
+    const std::vector<ShellField> fields = split_fields(field);
+    for (size_t i = 1; i + 1 < fields.size(); ++i) {
+      const std::string name = fields[i].text();
+      if (name.starts_with("--")) {
+        options[name.substr(2)] = fields[i + 1].text();
+      } else if (name == "-N" || name == "-n") {
+        options[name == "-N" ? "nodes" : "ntasks"] = fields[i + 1].text();
+      }
+    }
+  }
+  return options;
+}
+
+std::map<std::string, std::string> slurm_variables(
+    const std::map<std::string, std::string>& options) {
+  static const std::pair<std::string_view, std::string_view> kNames[] = {
+      {"nodes", "SLURM_NNODES"},
+      {"nodes", "SLURM_JOB_NUM_NODES"},
+      {"ntasks", "SLURM_NTASKS"},
+      {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"},
+      {"gpus-per-node", "SLURM_GPUS_PER_NODE"},
+      {"gpus-per-node", "SLURM_GPUS_ON_NODE"}};
+  std::map<std::string, std::string> variables;
+  for (const auto& [option, variable] : kNames) {
+    const auto found = options.find(std::string(option));
+    if (found != options.end() && whole_number(found->second)) {
+      variables[std::string(variable)] = found->second;
+    }
+  }
+  return variables;
+}
+
+ForeignConfig unreadable(const std::string& file,
+                         const std::string& rule,
+                         const Position& position,
+                         const std::string& message,
+                         const std::string& fix) {
+  ForeignConfig config;
+  config.system = System::kMegatron;
+  config.file = file;
+  config.problems.push_back(
+      {Severity::kError, rule, "", position, message, fix, Effect::kNone, {}});
+  return config;
+}
+
+ConfigTable environment_table(const ShellRun& run,
+                              const PositionOf& position_of) {
+  ConfigTable table;
+  for (const auto& [name, field] : run.environment) {
+    const Position position = position_of(field.offset());
+    ConfigValue value;
+    value.position = position;
+    if (field.is_known() && !field.is_maybe()) {
+      value.data = field.text();
+    } else {
+      value.data = ForeignValue{field.text()};
+    }
+    table.push_back({name, position, std::move(value)});
+  }
+  return table;
+}
+
+// "--lr 1e-4 \" after a comment or a blank behind the backslash: a command of
+// its own, which the shell cannot find.
+void note_lost_arguments(const RunChooser& chooser,
+                         const Places& places,
+                         ForeignConfig& config) {
+  for (const Candidate& candidate : chooser.candidates) {
+    if (!candidate.is_bare) {
+      continue;
+    }
+    const ShellField& first = candidate.run->fields[0];
+    config.problems.push_back(
+        {Severity::kError,
+         "lost-arguments",
+         "",
+         places.at(first.offset()),
+         fmt::format("{} begins a line that continues no other, so the shell "
+                     "takes it for a command and Megatron-LM never sees it or "
+                     "what follows",
+                     in_quotes(first.text())),
+         "end the line before with a backslash and nothing behind it; a "
+         "comment between continued lines ends the command",
+         Effect::kSilentlyDifferent,
+         {}});
+    return;
+  }
+}
+
+void note_other_runs(const RunChooser& chooser,
+                     const Candidate& chosen,
+                     const Places& places,
+                     ForeignConfig& config) {
+  for (const Candidate& other : chooser.candidates) {
+    if (other.run == chosen.run || !other.is_telling || other.is_bare) {
+      continue;
+    }
+    config.problems.push_back(
+        {Severity::kNote,
+         "several-runs",
+         "",
+         places.at(other.run->fields[0].offset()),
+         "the script starts Megatron-LM more than once, and only the command "
+         "with the most arguments is looked at",
+         "give the other commands to triax check after --",
+         Effect::kNone,
+         {}});
+    return;
+  }
+}
+
+void add_open_words(const std::vector<std::string>& words,
+                    ConfigTable& launch,
+                    const std::string& file) {
+  if (!words.empty()) {
+    launch.push_back(
+        {"open",
+         {file, 0, 0},
+         {fmt::format("{}", fmt::join(words, " ")), {file, 0, 0}}});
+  }
+}
+
+ConfigEntry section(const std::string& key,
+                    ConfigTable table,
+                    const std::string& file) {
+  const Position position{file, 0, 0};
+  return {key, position, {std::move(table), position}};
+}
+
+void put_in_front(ConfigTable launch,
+                  ConfigTable environment,
+                  ForeignConfig& config) {
+  ConfigTable front;
+  front.push_back(section("launch", std::move(launch), config.file));
+  front.push_back(section("environment", std::move(environment), config.file));
+  config.table.insert(config.table.begin(),
+                      std::make_move_iterator(front.begin()),
+                      std::make_move_iterator(front.end()));
+}
+
+// Arguments alone: every line of a file, or arrays that nothing starts.
+std::vector<ShellField> loose_arguments(const ShellRuns& runs,
+                                        const RunChooser& chooser) {
+  std::vector<ShellField> fields;
+  for (const Candidate& candidate : chooser.candidates) {
+    if (candidate.is_bare) {
+      fields.insert(fields.end(),
+                    candidate.run->fields.begin(),
+                    candidate.run->fields.end());
+    }
+  }
+  if (!fields.empty()) {
+    return fields;
+  }
+  std::vector<std::pair<size_t, std::vector<ShellField>>> groups;
+  for (const auto& [name, items] : runs.variables) {
+    std::vector<ShellField> words;
+    for (const ShellField& item : items) {
+      for (ShellField& word : split_fields(item)) {
+        words.push_back(std::move(word));
+      }
+    }
+    if (!words.empty() && words[0].text().starts_with("--")) {
+      groups.emplace_back(words[0].offset(), std::move(words));
+    }
+  }
+  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+    return a.first < b.first;
+  });
+  for (auto& [offset, words] : groups) {
+    std::move(words.begin(), words.end(), std::back_inserter(fields));
+  }
+  return fields;
+}
+
+void read_script(const ShellRuns& runs,
+                 const std::map<std::string, std::string>& batch,
+                 const Places& places,
+                 ForeignConfig& config) {
+  const PositionOf position_of = [&](size_t offset) {
+    return places.at(offset);
+  };
+  const RunChooser chooser(runs);
+  const Candidate* chosen = chooser.best();
+  ConfigTable launch;
+  ConfigTable environment;
+  std::vector<std::string> open;
+  if (chosen != nullptr) {
+    launch = LaunchReader(*chosen, batch, position_of).read();
+    environment = environment_table(*chosen->run, position_of);
+    open = read_arguments(
+        chosen->run->fields, chosen->first_argument, position_of, config);
+    note_lost_arguments(chooser, places, config);
+    note_other_runs(chooser, *chosen, places, config);
+  } else {
+    open =
+        read_arguments(loose_arguments(runs, chooser), 0, position_of, config);
+  }
+  add_open_words(open, launch, config.file);
+  put_in_front(std::move(launch), std::move(environment), config);
+}
+
+}  // namespace
+
+int megatron_likeness(std::string_view file_name, std::string_view text) {
+  if (file_name.ends_with(".json") || file_name.ends_with(".toml") ||
+      file_name.ends_with(".yaml") || file_name.ends_with(".yml") ||
+      file_name.ends_with(".py")) {
+    return 0;
+  }
+  text = text.substr(0, 1 << 20);
+  int num_telling = 0;
+  for (const std::string_view key : kTellingKeys) {
+    const std::string flag = "--" + std::string(key);
+    num_telling += text.find(flag) != std::string_view::npos ? 1 : 0;
+  }
+  if (num_telling == 0) {
+    return 0;
+  }
+  return std::min(95, 40 + 15 * num_telling);
+}
+
+ForeignConfig read_megatron(std::string_view text, const std::string& file) {
+  const Position whole_file{file, 0, 0};
+  if (text.size() > kMaxBytes) {
+    return unreadable(file,
+                      "unreadable",
+                      whole_file,
+                      fmt::format("it has {} bytes, and a script of arguments "
+                                  "has 4 MB at most",
+                                  text.size()),
+                      "give the script that starts the run");
+  }
+  if (find_bad_utf8(text) != std::string_view::npos ||
+      text.find('\0') != std::string_view::npos) {
+    return unreadable(file,
+                      "unreadable",
+                      whole_file,
+                      "it is no UTF-8 text",
+                      "give a shell script or a file of arguments");
+  }
+  const Places places(text, file);
+  const std::map<std::string, std::string> batch = read_batch_lines(text);
+  const ShellRuns runs = follow_shell(text, slurm_variables(batch));
+  if (!runs.error.empty()) {
+    return unreadable(file,
+                      "syntax",
+                      places.at(runs.error_offset),
+                      runs.error,
+                      "mend the script; bash -n shows where");
+  }
+  ForeignConfig config;
+  config.system = System::kMegatron;
+  config.file = file;
+  read_script(runs, batch, places, config);
+  return config;
+}
+
+ForeignConfig read_megatron_words(const std::vector<std::string>& words) {
+  ForeignConfig config;
+  config.system = System::kMegatron;
+  config.file = "command line";
+  ShellRun run;
+  for (const std::string& word : words) {
+    run.fields.push_back({{{word, 0}}});
+  }
+  const PositionOf position_of = [](size_t) {
+    return Position{"command line", 0, 0};
+  };
+  ShellRuns runs;
+  runs.runs.push_back(std::move(run));
+  ConfigTable launch;
+  if (!words.empty()) {
+    const RunChooser chooser(runs);
+    if (chooser.candidates.empty()) {
+      return config;
+    }
+    const Candidate& candidate = chooser.candidates[0];
+    launch = LaunchReader(candidate, {}, position_of).read();
+    add_open_words(
+        read_arguments(
+            runs.runs[0].fields, candidate.first_argument, position_of, config),
+        launch,
+        config.file);
+  }
+  put_in_front(std::move(launch), {}, config);
+  return config;
+}
+
+}  // namespace triax
