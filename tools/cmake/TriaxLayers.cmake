@@ -51,15 +51,32 @@ function(triax_add_layers)
   target_link_libraries(triax_foreign PUBLIC yaml-cpp)
 endfunction()
 
-# Links `target` with every plain folder, or with all of them.
+# A precompiled header of tools/cmake for other targets to reuse. Not through
+# ccache: one that it once stored broken (two builds in one folder) makes the
+# compiler crash in every later build.
+function(triax_add_pch target header)
+  add_library(${target} OBJECT ${CMAKE_SOURCE_DIR}/tools/cmake/pch.cpp)
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_precompile_headers(${target} PRIVATE
+    ${CMAKE_SOURCE_DIR}/tools/cmake/${header})
+  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "")
+endfunction()
+
+# Links `target` with every plain folder, or with all of them (it then reuses
+# the precompiled header of the target `pch`, triax_torch_pch if left out).
 function(triax_link target kind)
+  set(pch triax_torch_pch)
+  if(ARGC GREATER 2)
+    set(pch ${ARGV2})
+  endif()
   get_property(folders GLOBAL PROPERTY triax_${kind}_folders)
   list(REVERSE folders)
   list(TRANSFORM folders PREPEND triax_)
   target_link_libraries(${target} PRIVATE ${folders})
   if(kind STREQUAL "all")
     target_link_libraries(${target} PRIVATE triax_torch)
-    target_precompile_headers(${target} REUSE_FROM triax_torch_pch)
+    target_precompile_headers(${target} REUSE_FROM ${pch})
     # The precompiled header is made with -fPIC; a program's -fPIE differs.
     target_compile_options(${target} PRIVATE -fpch-preprocess -fPIC)
   endif()

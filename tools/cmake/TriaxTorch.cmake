@@ -39,16 +39,14 @@ target_link_libraries(triax_torch INTERFACE
   ${TRIAX_TORCH_DIR}/lib/libtorch_cpu.so ${TRIAX_TORCH_DIR}/lib/libc10.so
   Threads::Threads)
 
-# One precompiled header for every target that uses LibTorch.
-add_library(triax_torch_pch OBJECT ${CMAKE_SOURCE_DIR}/tools/cmake/torch_pch.cpp)
+# One precompiled header for every target that uses LibTorch, and one for their
+# tests.
+triax_add_pch(triax_torch_pch torch_pch.h)
 target_link_libraries(triax_torch_pch PUBLIC triax_torch)
-target_include_directories(triax_torch_pch PUBLIC ${CMAKE_SOURCE_DIR})
-target_precompile_headers(triax_torch_pch PRIVATE
-  ${CMAKE_SOURCE_DIR}/tools/cmake/torch_pch.h)
-target_compile_options(triax_torch_pch PRIVATE -fpch-preprocess)
-# Not through ccache: a precompiled header that it once stored broken (two
-# builds in one folder) makes the compiler crash in every later build.
-set_target_properties(triax_torch_pch PROPERTIES CXX_COMPILER_LAUNCHER "")
+if(TRIAX_TESTS)
+  triax_add_pch(triax_torch_test_pch torch_test_pch.h)
+  target_link_libraries(triax_torch_test_pch PUBLIC triax_torch)
+endif()
 
 function(triax_use_torch target)
   target_link_libraries(${target} PUBLIC triax_torch)
