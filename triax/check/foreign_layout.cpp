@@ -50,7 +50,7 @@ Layout layout_of(const ForeignFindings& findings) {
   if (layout.world && *layout.world > 0 && *layout.world % rest == 0) {
     layout.dp = *layout.world / rest;
     layout.dp_text = fmt::format(
-        "dp {} = {} ranks{}", *layout.dp, *layout.world, divisor_text(layout));
+        "dp {} ({} ranks{})", *layout.dp, *layout.world, divisor_text(layout));
   } else if (facts.dp && *facts.dp > 0 && !layout.world) {
     layout.dp = *facts.dp;
     layout.dp_text = fmt::format("dp {}", *facts.dp);
