@@ -39,14 +39,9 @@ target_link_libraries(triax_torch INTERFACE
   ${TRIAX_TORCH_DIR}/lib/libtorch_cpu.so ${TRIAX_TORCH_DIR}/lib/libc10.so
   Threads::Threads)
 
-# One precompiled header for every target that uses LibTorch, and one for their
-# tests.
+# One precompiled header for every target that uses LibTorch.
 triax_add_pch(triax_torch_pch torch_pch.h)
 target_link_libraries(triax_torch_pch PUBLIC triax_torch)
-if(TRIAX_TESTS)
-  triax_add_pch(triax_torch_test_pch torch_test_pch.h)
-  target_link_libraries(triax_torch_test_pch PUBLIC triax_torch)
-endif()
 
 function(triax_use_torch target)
   target_link_libraries(${target} PUBLIC triax_torch)
