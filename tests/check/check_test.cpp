@@ -224,7 +224,7 @@ std::vector<Case> layout_cases() {
        {},
        "deadline-too-short",
        "error",
-       {"a message over dp takes 1.00 s", "gives up"}},
+       {"a message over dp takes 2.00 s", "gives up"}},
       {{"parallel.pp=2",
         "training.gradient_accumulation_steps=8",
         "comm.deadline=2s",

@@ -235,7 +235,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertEqual(result.stdout.splitlines()[-1], "different")
         self.assertRegex(result.stdout,
-                         r"first difference: gradient of model\.\S+ at \[")
+                         r"first difference: initial weight of model\.\S+ at \[")
         self.assertRegex(result.stdout,
                          r"DIFFERENT model\.layers\.0\.self_attn")
 

@@ -7,32 +7,9 @@ DeepSpeed itself and with the package hjson, so that neither can go stale.
 Exit code 77 where the package is not installed (tools/setup.sh --tests).
 """
 import os
-import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-SKIPPED = 77
-
-
-def run(script, *arguments, stdin=None):
-    return subprocess.run(
-        [sys.executable, os.path.join(HERE, script), *arguments], stdin=stdin,
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
-        text=True).stdout
-
-
-def committed(name):
-    with open(os.path.join(HERE, name), encoding="utf-8") as stream:
-        return stream.read()
-
-
-def differences(name, found):
-    old, new = committed(name).splitlines(), found.splitlines()
-    lines = [f"- {line}" for line in old if line not in new]
-    lines += [f"+ {line}" for line in new if line not in old]
-    if lines:
-        print(f"{name} is not what the package says:", *lines, sep="\n")
-    return len(lines)
+from package_lists import HERE, SKIPPED, differences, run
 
 
 def main():

@@ -9,34 +9,11 @@ pip install --no-deps nanotron==0.4, beside torch.
 import glob
 import importlib.util
 import os
-import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+from package_lists import HERE, SKIPPED, columns, differences, run
+
 CASES = os.path.join(HERE, "../cases/nanotron")
-SKIPPED = 77
-
-
-def run(script, *arguments):
-    return subprocess.run(
-        [sys.executable, os.path.join(HERE, script), *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
-        text=True).stdout
-
-
-def first_two(text):
-    """File and verdict: the exception's words are for people."""
-    return ["\t".join(line.split("\t")[:2]) for line in text.splitlines()]
-
-
-def differences(path, found, part=str.splitlines):
-    with open(path, encoding="utf-8") as stream:
-        old, new = part(stream.read()), part(found)
-    lines = [f"- {line}" for line in old if line not in new]
-    lines += [f"+ {line}" for line in new if line not in old]
-    if lines:
-        print(f"{path} is not what the package says:", *lines, sep="\n")
-    return len(lines)
 
 
 def main():
@@ -45,12 +22,10 @@ def main():
             print(f"{package} is not installed")
             return SKIPPED
     files = sorted(glob.glob(os.path.join(CASES, "*.yaml")))
-    count = differences(os.path.join(HERE, "parse_yaml_scalars.tsv"),
-                        run("parse_yaml_scalars.py"))
-    count += differences(os.path.join(HERE, "nanotron_keys.tsv"),
-                         run("nanotron_verdicts.py", "--keys"))
+    count = differences("parse_yaml_scalars.tsv", run("parse_yaml_scalars.py"))
+    count += differences("nanotron_keys.tsv", run("nanotron_verdicts.py", "--keys"))
     count += differences(os.path.join(CASES, "verdicts.tsv"),
-                         run("nanotron_verdicts.py", *files), first_two)
+                         run("nanotron_verdicts.py", *files), columns(2))
     return 1 if count else 0
 
 

@@ -75,6 +75,14 @@ TEST_P(Breaks, IsFoundWhereverItApplies) {
   }
 }
 
+TEST_P(Breaks, IsFoundWhereGradientsRound) {
+  for (const char* precision : {"fp32", "bf16_autocast"}) {
+    expect_found(
+        kEverything + Overrides{std::string("training.precision=") + precision},
+        GetParam());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Table,
                          Breaks,
                          testing::ValuesIn(break_table()),

@@ -252,7 +252,8 @@ Outcome try_draw(const Draw& draw) {
   try {
     const VerifyReport report = verify_layout(loaded.config);
     outcome.is_lost_in_rounding = report.is_lost_in_rounding();
-    if (!report.is_equal() && !outcome.is_lost_in_rounding) {
+    if (report.is_different() ||
+        (!report.is_equal() && !outcome.is_lost_in_rounding)) {
       outcome.failure = to_text(report);
     }
   } catch (const std::exception& error) {

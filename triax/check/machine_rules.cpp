@@ -5,8 +5,11 @@
 
 #include "triax/base/units.h"
 #include "triax/check/findings.h"
+#include "triax/comm/emulation.h"
 #include "triax/config/run_config.h"
 #include "triax/plan/memory_model.h"
+#include "triax/plan/sharding.h"
+#include "triax/plan/stage_split.h"
 
 namespace triax {
 
@@ -66,28 +69,41 @@ void check_memory(Findings& findings) {
 
 namespace {
 
-/// The least seconds that the largest message of an axis takes.
-double message_seconds(const RunConfig& config,
-                       const std::string& axis,
-                       const EmulatedLink& link) {
-  const int64_t activation =
-      config.training.microbatch_size * config.data.sequence_length *
-      config.model.hidden_size *
-      dtype_bytes(storage_dtype(config.training.precision));
-  int64_t gradients = 0;
-  for (const StageMemory& stage : predict_memory(config)) {
-    for (const MemoryLine& line : stage.lines) {
-      gradients = line.what == "gradients" ? std::max(gradients, line.nbytes)
-                                           : gradients;
-    }
+/// Bytes of the largest message over an axis, and the operation it belongs to.
+struct LargestMessage {
+  OpKind op = OpKind::kAllReduce;
+  int degree = 1;
+  int64_t nbytes = 0;
+};
+
+LargestMessage largest_message(const RunConfig& config,
+                               const std::string& axis) {
+  const ParallelConfig& parallel = config.parallel;
+  const int64_t size = dtype_bytes(storage_dtype(config.training.precision));
+  const int64_t activation = config.training.microbatch_size *
+                             config.data.sequence_length *
+                             config.model.hidden_size * size;
+  if (axis == "pp") {
+    return {OpKind::kSend, parallel.pp, activation};
   }
-  const int64_t nbytes = axis == "dp"
-                             ? std::min(gradients, config.parallel.bucket_bytes)
-                             : activation;
-  return link.latency_seconds +
-         (link.bytes_per_second > 0
-              ? static_cast<double>(nbytes) / link.bytes_per_second
-              : 0.0);
+  if (axis == "tp") {
+    return {OpKind::kAllReduce, parallel.tp, activation};
+  }
+  // A bucket, unless one parameter is larger.
+  int64_t all = 0;
+  int64_t largest = 0;
+  for (const ModelPart& part : split_stages(config.model, parallel)) {
+    int64_t stage = 0;
+    for (const ParameterLayout& layout :
+         parameter_layouts(config.model, part, parallel.tp, 0)) {
+      stage += layout.numel() * size;
+      largest = std::max(largest, layout.numel() * size);
+    }
+    all = std::max(all, stage);
+  }
+  return {OpKind::kAllReduce,
+          parallel.dp,
+          std::min(all, std::max(largest, parallel.bucket_bytes))};
 }
 
 }  // namespace
@@ -95,8 +111,14 @@ double message_seconds(const RunConfig& config,
 void check_deadline(Findings& findings) {
   const double deadline = findings.config.comm.deadline_seconds;
   for (const auto& [axis, link] : findings.config.comm.emulate) {
-    const double seconds = message_seconds(findings.config, axis, link);
-    if (seconds >= deadline) {
+    const LargestMessage message = largest_message(findings.config, axis);
+    const double seconds =
+        emulated_seconds(message.op,
+                         message.degree,
+                         message.nbytes,
+                         {.latency_seconds = link.latency_seconds,
+                          .bytes_per_second = link.bytes_per_second});
+    if (message.degree > 1 && seconds >= deadline) {
       findings.error(
           "deadline-too-short",
           "comm.deadline",

@@ -49,7 +49,7 @@ inline constexpr int kYields = 1000;
 
 /// What a look at the thing that is waited for found.
 enum class Look {
-  kIdle,   // nothing can be done until somebody rings
+  kIdle,   // nothing can be done until somebody rings, or until `until_ns`
   kMoved,  // something was done, and more may be possible at once
   kReady,
 };
@@ -61,6 +61,7 @@ enum class Look {
 /// soon as ranks share a core.
 template <class LookAt>
 bool wait_until(Bell& bell, const int64_t& until_ns, LookAt&& look) {
+  int num_moves = 0;
   while (true) {
     for (int i = 0; i < kSpins + kYields; ++i) {
       const Look found = look();
@@ -68,6 +69,10 @@ bool wait_until(Bell& bell, const int64_t& until_ns, LookAt&& look) {
         return true;
       }
       if (found == Look::kMoved) {
+        // Others' moves must not put off the caller's deadline.
+        if (++num_moves % 64 == 0 && now_ns() >= until_ns) {
+          return false;
+        }
         i = 0;
       } else if (i < kSpins) {
         detail::pause_core();

@@ -33,16 +33,17 @@ double norm_of(const std::vector<Trained>& trained) {
 
 }  // namespace
 
-TensorMap replay_optimizer(const RunConfig& config,
-                           const TensorMap& start,
-                           const std::vector<TensorMap>& gradients) {
-  TensorMap weights;
+Replay replay_optimizer(const RunConfig& config,
+                        const TensorMap& start,
+                        const std::vector<TensorMap>& gradients) {
+  Replay replay;
+  TensorMap& weights = replay.weights;
   for (const auto& [name, tensor] : start) {
     weights[name] = tensor.clone();
   }
   std::vector<Trained> trained;
   std::vector<OptimizedTensor> optimized;
-  std::set<std::string> seen;  // a tied weight is stored twice
+  std::set<std::string> seen;  // several pieces may have one name
   for (const ParameterLayout& layout :
        whole_model_layouts(config.model, /*tp=*/1)) {
     const ParameterSetting setting =
@@ -65,13 +66,14 @@ TensorMap replay_optimizer(const RunConfig& config,
     for (Trained& parameter : trained) {
       parameter.gradient.copy_(gradients[step].at(parameter.name));
     }
+    replay.norms.push_back(norm_of(trained));
     optimizer->step(
         learning_rate(config.optimizer,
                       config.training.steps,
                       static_cast<int64_t>(step)),
-        clip_factor(norm_of(trained), config.training.gradient_clipping));
+        clip_factor(replay.norms.back(), config.training.gradient_clipping));
   }
-  return weights;
+  return replay;
 }
 
 }  // namespace triax

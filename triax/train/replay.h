@@ -8,12 +8,17 @@
 
 namespace triax {
 
-/// The weights that one rank's optimizer makes of `start` when each step has
-/// the given gradients: norm, clipping, learning rate, groups, freezing and
+struct Replay {
+  TensorMap weights;          // at the end
+  std::vector<double> norms;  // by step, before clipping
+};
+
+/// What one rank's optimizer makes of `start` when each step has the given
+/// gradients: norm, clipping, learning rate, groups, freezing and
 /// decay are taken from the config and from whole tensors, nothing from a
 /// layout. `start` and the gradients are of one dtype, fp32 or fp64.
-TensorMap replay_optimizer(const RunConfig& config,
-                           const TensorMap& start,
-                           const std::vector<TensorMap>& gradients);
+Replay replay_optimizer(const RunConfig& config,
+                        const TensorMap& start,
+                        const std::vector<TensorMap>& gradients);
 
 }  // namespace triax

@@ -66,27 +66,27 @@ Trajectory record_steps(const RunConfig& config,
   const at::ScalarType dtype =
       to_scalar_type(storage_dtype(config.training.precision));
   Trajectory trajectory;
-  const auto gather = [&](SlotTensor which) {
+  const auto gather = [&](const std::string& what, SlotTensor which) {
     GatheredTensors gathered =
         gather_logical(config, mesh, trainer.rank_model().slots, which);
     for (auto& [name, tensor] : gathered.tensors) {
       tensor = tensor.to(dtype);
     }
-    trajectory.drifted.insert(trajectory.drifted.end(),
-                              gathered.drifted.begin(),
-                              gathered.drifted.end());
+    for (const std::string& text : gathered.drifted) {
+      trajectory.drifted.push_back(what + text);
+    }
     return std::move(gathered.tensors);
   };
-  trajectory.start = gather(weight_of);
+  trajectory.start = gather("initial ", weight_of);
   trainer.on_gradients = [&] {
-    trajectory.gradients.push_back(gather(gradient_of));
+    trajectory.gradients.push_back(gather("gradient of ", gradient_of));
   };
   for (int64_t step = 0; step < num_steps; ++step) {
     const StepStats stats = trainer.step();
     trajectory.losses.push_back(stats.loss);
     trajectory.norms.push_back(stats.grad_norm);
   }
-  trajectory.end = gather(weight_of);
+  trajectory.end = gather("", weight_of);
   return trajectory;
 }
 

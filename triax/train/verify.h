@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,14 +25,17 @@ struct Distance {
   double distance = 0;
   double bound = 0;
 
-  bool is_within() const { return distance <= bound; }
+  bool is_within() const {
+    return std::isfinite(distance) && distance <= bound;
+  }
 };
 
 /// The first tensor, in the model's order, that lies too far.
 struct FirstDifference {
-  // "gradient of model.layers.0.self_attn.q_proj.weight", of the first step
+  // "gradient of model.layers.0.self_attn.q_proj.weight in step 2"
   std::string name;
-  std::vector<int64_t> index = {};  // of the element that differs most
+  std::string reference = "on one rank";  // or "replayed"
+  std::vector<int64_t> index = {};        // of the element that differs most
   double layout_value = 0;
   double one_rank_value = 0;
   double distance = 0;
@@ -57,38 +61,42 @@ struct VerifyReport {
   /// alone may be half as large as the thing itself: neither equal nor
   /// different.
   std::vector<std::string> unproved;
-  size_t num_parameters = 0;
+  size_t num_parameters = 0;  // that have a gradient
   /// Parameters of which the same holds for the gradients after an update.
   size_t num_weak_later = 0;
   /// Why nothing is proved although all is equal; empty where it is.
   std::string dead;
   /// That is so because every parameter is unproved: another precision helps.
   bool is_lost_in_rounding() const;
+  /// Something lies out of bounds, whatever else is proved or not.
+  bool is_different() const;
 
   bool is_equal() const;
 };
 
 /// Trains the layout of `config` for some steps, then the same on one rank, and
 /// compares the losses, the norms, the gradients of every step and the weights
-/// afterwards:
+/// afterwards; initial weights must be equal in bits:
 ///   gradient a, b: |a-b| / max(|b|, 1e-3 rms(all gradients) sqrt(numel))
 ///   weight, by its update from the start a0:
 ///     |a-r| / max(|r-a0|, 1e-2 sum(lr) sqrt(numel)),
 ///     where r is what one rank's optimizer makes of a0 with the layout's
 ///     gradients (replay_optimizer); in fp64 also against the one rank's
-///     update, elements without a gradient left out.
+///     update, elements without a gradient left out;
+///   norm, also against the norm of the layout's own gradients: 1e-9 in fp64,
+///     1e-6 else.
 /// A weight is not compared with the one rank's where gradients round: AdamW
 /// makes a full step of whatever sign a rounding has.
 /// The bound is 1e-9 in fp64. Else it is, for loss, norm and gradients, 4 times
 /// the distance between that run and one on one rank that rounds otherwise
 /// (noise_configs(); the farthest so far, and of a gradient no less than what
-/// nine of ten gradients stay below), but no less than a few roundings; and for
-/// weights their roundings to the stored type. After an update the bounds are 4
-/// times wider, and 1e-6 in fp64: AdamW enlarges roundings of tiny gradients.
-/// Warm-up is left out, since its first update changes nothing. Every rank of
-/// the mesh must call; the report is whole on world rank 0 and empty elsewhere.
-/// World rank 0 keeps the weights twice and the gradients of all steps of two
-/// runs, in the stored type.
+/// nine of ten gradients stay below), but no less than a few roundings. After
+/// an update these bounds are 4 times wider, and 1e-6 in fp64: AdamW enlarges
+/// roundings of tiny gradients. The bound of replayed weights is their rounding
+/// to the stored type. Warm-up is left out, since its first update changes
+/// nothing. Every rank of the mesh must call; the report is whole on world rank
+/// 0 and empty elsewhere. World rank 0 keeps the weights and the gradients of
+/// all steps of three runs at a time.
 VerifyReport verify(const RunConfig& config,
                     DeviceMesh& mesh,
                     const std::shared_ptr<Board>& board,

@@ -28,11 +28,12 @@ std::string index_text(const std::vector<int64_t>& index) {
 
 std::string difference_text(const FirstDifference& first) {
   return fmt::format(
-      "first difference: {} at {}: {:.9g}, on one rank {:.9g}; distance {:.3e} "
-      "of at most {:.3e}\n",
+      "first difference: {} at {}: {:.9g}, {} {:.9g}; distance {:.3e} of at "
+      "most {:.3e}\n",
       first.name,
       index_text(first.index),
       first.layout_value,
+      first.reference,
       first.one_rank_value,
       first.distance,
       first.bound);
