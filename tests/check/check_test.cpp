@@ -556,8 +556,12 @@ TEST_F(Files, ARunsFolderIsNeverReused) {
 TEST(Check, EveryRuleIsNamedByATest) {
   std::string sources;
   // Megatron-LM's cases say in their first lines what must be found.
-  for (const char* folder :
-       {"check", "config", "cli", "foreign", "cases/megatron"}) {
+  for (const char* folder : {"check",
+                             "config",
+                             "cli",
+                             "foreign",
+                             "cases/megatron",
+                             "cases/megatron_scripts"}) {
     for (const auto& entry : std::filesystem::directory_iterator(
              std::string(TRIAX_SOURCE_DIR) + "/tests/" + folder)) {
       if (entry.path().extension() == ".cpp" ||

@@ -81,7 +81,7 @@ TEST_F(Verify, EndsWithOneWord) {
   const Output different = verify("--break swap-heads");
   EXPECT_EQ(different.code, 1) << different.err;
   EXPECT_THAT(different.out, testing::EndsWith("\ndifferent\n"));
-  EXPECT_THAT(different.out, HasSubstr("first difference: gradient of "));
+  EXPECT_THAT(different.out, HasSubstr("first difference: initial weight of "));
 }
 
 TEST_F(Verify, FindsEveryBreak) {

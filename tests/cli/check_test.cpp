@@ -118,6 +118,34 @@ TEST_F(CheckCli, FixesWhatIsSafeAndLosesNothing) {
   EXPECT_EQ(check("link.json --fix").err, "");
 }
 
+TEST_F(CheckCli, NeverMakesOneKeyOfTwo) {
+  const std::string text =
+      "{\"train_batch_size\": 8, \"steps_per_prnt\": 1,\n"
+      " \"steps_per_pint\": 2, \"gradient_clipping\": 1.0}\n";
+  write("two.json", text);
+  EXPECT_EQ(check("two.json --fix").code, 1);
+  EXPECT_EQ(read("two.json"), text);
+}
+
+TEST_F(CheckCli, LeavesOtherProgramsYamlAlone) {
+  write("other.yaml", "model: gpt\nsteps: 10\npipe_parallel_size: 2\n");
+  const Output result = check("other.yaml");
+  EXPECT_EQ(result.code, 2) << result.out;
+  EXPECT_THAT(result.out + result.err, HasSubstr("--kind"));
+}
+
+// 8 microbatches, 4 stages of 4 chunks of 5 layers: 3 / (8 * 4 + 3) = 9 %.
+TEST_F(CheckCli, CountsTheChunksThatLayersSay) {
+  const std::string run =
+      "--kind megatron --world 4 -- --num-layers 80 --hidden-size 64 "
+      "--num-attention-heads 4 --seq-length 64 --max-position-embeddings 64 "
+      "--micro-batch-size 1 --global-batch-size 8 --lr 1e-4 --train-iters 9 "
+      "--pipeline-model-parallel-size 4 ";
+  EXPECT_THAT(check(run).out, HasSubstr("few-microbatches"));
+  EXPECT_THAT(check(run + "--num-layers-per-virtual-pipeline-stage 5").out,
+              testing::Not(HasSubstr("few-microbatches")));
+}
+
 TEST_F(CheckCli, SurvivesHostileFiles) {
   write("deep.json", std::string(100'000, '['));
   write("braces.json", std::string(100'000, '{'));

@@ -42,6 +42,17 @@ int count_rule(const ForeignConfig& config, const std::string& rule) {
   return count;
 }
 
+TEST(MegatronReader, SaysWhatAScriptGivesTwice) {
+  const auto count = [](const std::string& text, const std::string& rule) {
+    return count_rule(read(text), rule);
+  };
+  EXPECT_EQ(count(run("", "--seed 1 --seed 2"), "repeated-argument"), 1);
+  EXPECT_EQ(count(run("", "--seed 1 --seed 1"), "repeated-argument"), 0);
+  const std::string one = run("", "--seed 1");
+  EXPECT_EQ(count(one, "several-runs"), 0);
+  EXPECT_EQ(count(one + run("", "--seed 2 --lr 1"), "several-runs"), 1);
+}
+
 TEST(MegatronReader, FollowsVariablesArraysAndDefaults) {
   EXPECT_EQ(value(run("X=8", "--seed $X"), "seed"), "8");
   EXPECT_EQ(value(run("X=8", "--seed=${X}"), "seed"), "8");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <set>
 
 namespace triax {
 namespace {
@@ -91,10 +92,17 @@ EditedText apply_edits(std::string_view text,
                        const std::vector<Problem>& problems) {
   const std::vector<std::string_view> lines = lines_of(text);
   std::map<size_t, std::vector<Change>> changes;
+  // Two slips of one name cannot both become it.
+  std::map<std::string, std::set<std::string>> slips;
+  for (const Problem& problem : problems) {
+    if (problem.edit && problem.edit->position.file == file) {
+      slips[problem.edit->to].insert(problem.edit->from);
+    }
+  }
   EditedText result;
   for (const Problem& problem : problems) {
     if (!problem.edit || problem.edit->position.file != file ||
-        problem.edit->position.line < 1) {
+        problem.edit->position.line < 1 || slips[problem.edit->to].size() > 1) {
       continue;
     }
     const auto line = static_cast<size_t>(problem.edit->position.line - 1);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "triax/base/units.h"
 #include "triax/check/foreign_rules.h"
 #include "triax/plan/model_stats.h"
@@ -39,13 +37,22 @@ void check_hosts(ForeignFindings& findings, const Layout& layout) {
       Effect::kSlow);
 }
 
+// Stages of one rank, said or from the layers of each.
+int64_t chunks_of(const RunFacts& facts, int64_t pp) {
+  if (facts.chunks) {
+    return std::max<int64_t>(1, *facts.chunks);
+  }
+  const int64_t layers = facts.layers.value_or(0);
+  const int64_t each = facts.layers_per_chunk.value_or(0);
+  return each < 1 || layers / pp < each ? 1 : layers / pp / each;
+}
+
 void check_bubble(ForeignFindings& findings, const Layout& layout) {
   const std::optional<int64_t> count = num_microbatches(findings);
   if (layout.pp < 2 || !count || *count < 1) {
     return;
   }
-  const int64_t chunks =
-      std::max<int64_t>(1, findings.facts.chunks.value_or(1));
+  const int64_t chunks = chunks_of(findings.facts, layout.pp);
   const auto stages = static_cast<double>(layout.pp);
   const double steady =
       static_cast<double>(*count) * static_cast<double>(chunks);
@@ -62,8 +69,10 @@ void check_bubble(ForeignFindings& findings, const Layout& layout) {
                   layout.pp,
                   100.0 * bubble),
       fmt::format("use at least {} microbatches",
-                  static_cast<int64_t>(std::ceil(3.0 * (stages - 1.0) /
-                                                 static_cast<double>(chunks)))),
+                  // Below a quarter, as kHeavyBubble.
+                  static_cast<int64_t>(3.0 * (stages - 1.0) /
+                                       static_cast<double>(chunks)) +
+                      1),
       Effect::kSlow);
 }
 

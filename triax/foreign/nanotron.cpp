@@ -179,7 +179,10 @@ int nanotron_likeness(std::string_view file_name, std::string_view text) {
   const auto count = std::ranges::count_if(
       kSections, [&](std::string_view line) { return has_line(text, line); });
   const bool has_own = has_line(text, "parallelism:");
-  return has_own ? static_cast<int>(std::min<long>(count * 20, 95)) : 5;
+  // Other programs' configs are YAML too.
+  return has_own || count >= 3
+             ? static_cast<int>(std::min<long>(count * 20, 95))
+             : 0;
 }
 
 ForeignConfig read_nanotron(std::string_view text, const std::string& file) {
