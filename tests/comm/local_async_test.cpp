@@ -97,6 +97,7 @@ TEST(LocalAsync, ALargeSendWithoutAReceiverBlocksNothingElse) {
     group.all_reduce({&small, 1});
     require(small == 3.0f, "a collective");
     require(!work.is_done(), "larger than what is buffered");
+    group.barrier();  // until then nobody receives
     group.recv({taken.data(), numel}, from);
     work.wait();
     require(taken[size_t(numel) - 1] == float(from), "arrived");

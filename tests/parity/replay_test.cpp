@@ -12,7 +12,7 @@ namespace {
 
 const Overrides kRun = {"training.precision=fp32",
                         "training.gradient_clipping=0.05",
-                        "optimizer.freeze=[\"*input_layernorm*\"]",
+                        "optimizer.freeze=[\"*o_proj*\"]",
                         "optimizer.group=[{pattern=\"*mlp*\", lr=5e-3, "
                         "weight_decay=0.5}]"};
 

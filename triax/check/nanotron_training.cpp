@@ -72,7 +72,9 @@ Decay decay_of(const ForeignFindings& findings) {
   decay.has_start = start.is_set();
   decay.start = start.value_or(decay.warmup);
   decay.has_length = facts.decay_steps.is_set();
-  decay.length = facts.decay_steps.value_or(decay.steps - decay.warmup);
+  const bool can_subtract = is_steps(decay.steps) && is_steps(decay.warmup);
+  decay.length =
+      facts.decay_steps.value_or(can_subtract ? decay.steps - decay.warmup : 0);
   return decay;
 }
 
