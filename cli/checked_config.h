@@ -26,8 +26,8 @@ struct CheckedConfig {
 };
 
 /// Loads, resolves, checks, and writes every problem to stderr (with is_quiet
-/// only errors; with is_verbose also what was derived). `dir_suffix` is put
-/// behind run.dir, if that is set.
+/// only errors; with is_verbose also what was derived). run.dir loses
+/// slashes at its end, and gets `dir_suffix` if it is set.
 CheckedConfig load_checked(const RunArguments& arguments,
                            const std::string& dir_suffix = "");
 

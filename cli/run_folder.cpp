@@ -63,11 +63,8 @@ std::string make_folder(const std::string& dir, const std::string& name) {
   return path;
 }
 
-// Without slashes at its end, and never an option's look.
-std::string plain_path(std::string path) {
-  while (path.size() > 1 && path.back() == '/') {
-    path.pop_back();
-  }
+// Never with an option's look.
+std::string plain_path(const std::string& path) {
   return path.starts_with('-') ? "./" + path : path;
 }
 

@@ -19,11 +19,6 @@ function(triax_add_layers)
       continue()  # clang 14 has no std::source_location, and no reader needs it
     endif()
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/triax/${folder}/*.cpp)
-    if(folder STREQUAL "config")
-      file(GLOB foreign CONFIGURE_DEPENDS
-           ${CMAKE_SOURCE_DIR}/triax/config/foreign/*.cpp)
-      list(APPEND sources ${foreign})
-    endif()
     if(NOT sources)
       continue()
     endif()

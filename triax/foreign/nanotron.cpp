@@ -6,31 +6,18 @@
 #include <cctype>
 
 #include "triax/foreign/parse_yaml.h"
+#include "triax/foreign/text_cursor.h"
 
 namespace triax {
 namespace {
 
 const std::string kModel = "model.model_config.";
 
-bool has_line(std::string_view text, std::string_view line) {
-  for (size_t at = text.find(line); at != std::string_view::npos;
-       at = text.find(line, at + 1)) {
-    if (at == 0 || text[at - 1] == '\n') {
-      return true;
-    }
-  }
-  return false;
-}
-
 std::string upper(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char byte) {
     return static_cast<char>(std::toupper(byte));
   });
   return text;
-}
-
-Word word_fact(const Word& source, std::string value) {
-  return {std::move(value), source.key, source.position, source.is_default};
 }
 
 void set_layout(const ForeignConfig& config, RunFacts& facts) {

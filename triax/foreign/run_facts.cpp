@@ -70,4 +70,8 @@ Word word_at(const ForeignConfig& config, const std::string& path) {
   return fact_at<std::string>(config, path, exactly<std::string>);
 }
 
+Word word_fact(const Word& source, std::string value) {
+  return {std::move(value), source.key, source.position, source.is_default};
+}
+
 }  // namespace triax

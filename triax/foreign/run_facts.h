@@ -131,6 +131,9 @@ Real real_at(const ForeignConfig& config, const std::string& path);
 Flag flag_at(const ForeignConfig& config, const std::string& path);
 Word word_at(const ForeignConfig& config, const std::string& path);
 
+/// What `source` says, in the words that all systems share.
+Word word_fact(const Word& source, std::string value);
+
 /// A default of the system: a fact without a place.
 template <class T>
 Fact<T> default_fact(const ForeignConfig& config, std::string key, T value) {

@@ -48,6 +48,16 @@ size_t find_bad_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
+bool has_line(std::string_view text, std::string_view start) {
+  for (size_t at = text.find(start); at != std::string_view::npos;
+       at = text.find(start, at + 1)) {
+    if (at == 0 || text[at - 1] == '\n') {
+      return true;
+    }
+  }
+  return false;
+}
+
 Position LineIndex::at(size_t offset) {
   offset = std::min(offset, text_.size());
   if (offset < offset_) {

@@ -13,6 +13,9 @@ namespace triax {
 /// it), npos: all of it is.
 size_t find_bad_utf8(std::string_view text);
 
+/// Whether some line of the text begins with `start`.
+bool has_line(std::string_view text, std::string_view start);
+
 /// Turns offsets of a text into lines and columns (of characters, from 1).
 /// Offsets asked for in rising order cost one pass over the text in all.
 class LineIndex {

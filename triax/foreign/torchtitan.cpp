@@ -8,19 +8,10 @@
 #include <cmath>
 
 #include "triax/config/parse_toml.h"
+#include "triax/foreign/text_cursor.h"
 
 namespace triax {
 namespace {
-
-bool has_line(std::string_view text, std::string_view line) {
-  for (size_t at = text.find(line); at != std::string_view::npos;
-       at = text.find(line, at + 1)) {
-    if (at == 0 || text[at - 1] == '\n') {
-      return true;
-    }
-  }
-  return false;
-}
 
 std::string_view default_of(const std::string& key) {
   const KeyRow* row = torchtitan_keys().find(key);
@@ -47,10 +38,6 @@ Real real_or_default(const ForeignConfig& config, const std::string& key) {
   return fact || parsed.ec != std::errc()
              ? fact
              : default_fact<double>(config, key, value);
-}
-
-Word word_fact(const Word& source, std::string value) {
-  return {std::move(value), source.key, source.position, source.is_default};
 }
 
 Word word_or_default(const ForeignConfig& config, const std::string& key) {

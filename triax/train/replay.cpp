@@ -66,11 +66,12 @@ Replay replay_optimizer(const RunConfig& config,
     for (Trained& parameter : trained) {
       parameter.gradient.copy_(gradients[step].at(parameter.name));
     }
+    const double lr = learning_rate(
+        config.optimizer, config.training.steps, static_cast<int64_t>(step));
+    replay.lr_sum += lr;
     replay.norms.push_back(norm_of(trained));
     optimizer->step(
-        learning_rate(config.optimizer,
-                      config.training.steps,
-                      static_cast<int64_t>(step)),
+        lr,
         clip_factor(replay.norms.back(), config.training.gradient_clipping));
   }
   return replay;

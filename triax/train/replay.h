@@ -11,6 +11,7 @@ namespace triax {
 struct Replay {
   TensorMap weights;          // at the end
   std::vector<double> norms;  // by step, before clipping
+  double lr_sum = 0;          // of the steps
 };
 
 /// What one rank's optimizer makes of `start` when each step has the given

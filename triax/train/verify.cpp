@@ -11,7 +11,6 @@
 #include <map>
 #include <set>
 
-#include "triax/optim/lr_schedule.h"
 #include "triax/plan/logical_parameters.h"
 #include "triax/train/replay.h"
 #include "triax/train/trajectory.h"
@@ -21,6 +20,12 @@ namespace {
 
 constexpr double kFp64Bound = 1e-9;
 constexpr double kNoiseFactor = 4.0;
+/// Of the rms of all gradients: what counts as none in fp64.
+constexpr double kTinyGradient = 1e-10;
+/// A bound above this says nothing: a tensor of zeros has distance 1.
+constexpr double kProofless = 0.5;
+/// Tensors of one norm lie no farther apart.
+constexpr double kOpposite = 2.0;
 
 /// After an update bounds are wider by this. AdamW divides a gradient below its
 /// eps (1e-8) by it: a rounding of 1e-15 moves the weight by 1e-7 of lr. And it
@@ -28,12 +33,6 @@ constexpr double kNoiseFactor = 4.0;
 double after_update(Precision precision) {
   return precision == Precision::kFp64 ? 1e3 : 4.0;
 }
-/// Of the rms of all gradients: what counts as none in fp64.
-constexpr double kTinyGradient = 1e-10;
-/// A bound above this says nothing: a tensor of zeros has distance 1.
-constexpr double kProofless = 0.5;
-/// Tensors of one norm lie no farther apart.
-constexpr double kOpposite = 2.0;
 
 RunConfig without_warmup(RunConfig config) {
   config.optimizer.warmup_steps = 0;
@@ -158,7 +157,9 @@ class Noise {
         after_update_(after_update(precision)),
         loss_(one_rank.run().losses.size()),
         norm_(one_rank.run().losses.size()),
-        gradients_(one_rank.run().losses.size()) {}
+        gradients_(one_rank.run().losses.size()),
+        typical_(one_rank.run().losses.size()),
+        usual_(one_rank.run().losses.size()) {}
 
   void add(const Trajectory& run) {
     add_scalar(loss_, run.losses, reference().losses);
@@ -171,6 +172,8 @@ class Noise {
         double& noise = gradients_[step][name];
         noise = std::max(noise, so_far);
       }
+      typical_[step] = quantile(gradients_[step], 0.5);
+      usual_[step] = quantile(gradients_[step], 0.9);
     }
   }
 
@@ -179,18 +182,15 @@ class Noise {
   }
   /// A sum lies no closer than its parts.
   double norm_bound(size_t step) const {
-    return bound(step,
-                 std::max(norm_[step], quantile(gradients_[step], 0.5)),
-                 scalar_floor_);
+    return bound(step, std::max(norm_[step], typical_[step]), scalar_floor_);
   }
   double gradient_bound(size_t step, const std::string& name) const {
     const Distances& noise = gradients_[step];
     const auto found = noise.find(name);
-    return bound(step,
-                 found == noise.end()
-                     ? 0.0
-                     : std::max(found->second, quantile(noise, 0.9)),
-                 floor_);
+    return bound(
+        step,
+        found == noise.end() ? 0.0 : std::max(found->second, usual_[step]),
+        floor_);
   }
 
  private:
@@ -217,6 +217,8 @@ class Noise {
   std::vector<double> loss_;
   std::vector<double> norm_;
   std::vector<Distances> gradients_;
+  std::vector<double> typical_;  // half of the gradients stay below
+  std::vector<double> usual_;    // nine of ten do
 };
 
 /// Fills in everything that is compared tensor by tensor.
@@ -230,11 +232,7 @@ class ReportBuilder {
         layout_(layout),
         one_rank_(one_rank),
         noise_(noise),
-        replayed_(replay_optimizer(config, layout.start, layout.gradients)) {
-    for (size_t step = 0; step < layout.losses.size(); ++step) {
-      lr_sum_ += learning_rate_of(step);
-    }
-  }
+        replayed_(replay_optimizer(config, layout.start, layout.gradients)) {}
 
   VerifyReport build() {
     const Trajectory& alone = one_rank_.run();
@@ -266,11 +264,6 @@ class ReportBuilder {
   }
 
  private:
-  double learning_rate_of(size_t step) const {
-    return learning_rate(
-        config_.optimizer, config_.training.steps, static_cast<int64_t>(step));
-  }
-
   void compare_tensors() {
     const auto parameters = logical_parameters(config_.model);
     for (const LogicalParameter& parameter : parameters) {
@@ -340,7 +333,7 @@ class ReportBuilder {
     };
     const at::Tensor mine = update(layout_.start, layout_.end);
     const at::Tensor expected = update(start, end);
-    const double floor = 1e-2 * lr_sum_ * root_numel(expected);
+    const double floor = 1e-2 * replayed_.lr_sum * root_numel(expected);
     const double scale = std::max(norm_of(expected), floor);
     const Distance distance{name,
                             divide(distance_between(mine, expected), scale),
@@ -446,7 +439,6 @@ class ReportBuilder {
   const OneRank& one_rank_;
   const Noise& noise_;
   const Replay replayed_;
-  double lr_sum_ = 0;
   std::set<std::string> weak_later_;
   VerifyReport report_;
 };
