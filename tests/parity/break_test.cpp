@@ -21,6 +21,17 @@ const Overrides kEverything = {"parallel.dp=2",
                                "data.mask_document_ends=true",
                                "training.microbatch_size=1"};
 
+/// What the kinds need that break sequence parallelism.
+const Overrides kSplitSequence = {"parallel.sequence_parallel=true",
+                                  "data.sequence_length=8"};
+
+/// kEverything, with the sequence split where the kind needs that.
+Overrides everything_for(Break kind) {
+  return missing_for(kind, checked_tiny_run(kEverything))
+             ? kEverything + kSplitSequence
+             : kEverything;
+}
+
 /// Layouts on which only some of it can, without clipping to hide behind.
 const std::vector<Overrides>& small_layouts() {
   static const std::vector<Overrides> layouts = {
@@ -41,6 +52,10 @@ const std::vector<Overrides>& small_layouts() {
        "parallel.order=pp-tp-dp"},
       {"parallel.dp=3", "parallel.pp=2", "model.attn_pdrop=0.1"},
       {"parallel.pp=2", "parallel.stages=[1,3]"},
+      kSplitSequence + Overrides{"parallel.tp=2", "model.family=gpt2"},
+      kSplitSequence + Overrides{"parallel.tp=4",
+                                 "model.resid_pdrop=0.1",
+                                 "memory.recompute=selective"},
   };
   return layouts;
 }
@@ -66,7 +81,7 @@ void expect_found(const Overrides& overrides, const BreakInfo& info) {
 }
 
 TEST_P(Breaks, IsFoundWhereverItApplies) {
-  expect_found(kEverything, GetParam());
+  expect_found(everything_for(GetParam().kind), GetParam());
   for (const Overrides& overrides : small_layouts()) {
     const RunConfig config = checked_tiny_run(overrides);
     if (!missing_for(GetParam().kind, config)) {
@@ -78,7 +93,8 @@ TEST_P(Breaks, IsFoundWhereverItApplies) {
 TEST_P(Breaks, IsFoundWhereGradientsRound) {
   for (const char* precision : {"fp32", "bf16_autocast"}) {
     expect_found(
-        kEverything + Overrides{std::string("training.precision=") + precision},
+        everything_for(GetParam().kind) +
+            Overrides{std::string("training.precision=") + precision},
         GetParam());
   }
 }
@@ -91,6 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Table,
 TEST(BreakLayouts, AreEqualUnbroken) {
   std::vector<Overrides> layouts = small_layouts();
   layouts.push_back(kEverything);
+  layouts.push_back(kEverything + kSplitSequence);
   for (const Overrides& overrides : layouts) {
     const VerifyReport report = verify_layout(checked_tiny_run(overrides));
     EXPECT_TRUE(report.is_equal())
@@ -106,7 +123,8 @@ TEST(BreakLayouts, LetEveryBreakWorkAtLeastTwice) {
           !missing_for(info.kind, checked_tiny_run(overrides)).has_value();
     }
     EXPECT_GE(num_layouts, 1) << info.name;
-    EXPECT_FALSE(missing_for(info.kind, checked_tiny_run(kEverything)))
+    EXPECT_FALSE(missing_for(
+        info.kind, checked_tiny_run(everything_for(info.kind))))
         << info.name;
   }
 }

@@ -43,6 +43,7 @@ enum Dimension {
   kAccumulation,
   kFreeze,
   kGroup,
+  kSequence,
   kNumDependent
 };
 
@@ -68,7 +69,7 @@ const std::vector<Degrees>& all_degrees() {
 }
 
 constexpr int kDependentSizes[kNumDependent - 1] = {
-    2, 3, 4, 3, 4, 3, 4, 3, 4, 4, 2};
+    2, 3, 4, 3, 4, 3, 4, 3, 4, 4, 2, 3};
 
 /// Dimensions that only set keys, whatever the others are.
 const std::vector<std::vector<Overrides>>& independent() {
@@ -119,6 +120,10 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"optimizer.schedule=linear"},
        {"optimizer.schedule=wsd"}},
       {{}, {"training.seed=7"}},
+      {{},
+       {"memory.recompute=selective"},
+       {"memory.recompute=full"},
+       {"memory.recompute=every_k"}},
       {{}, {"model.initializer_range=0.3"}},
       {{}, {"training.precision=fp32"}, {"training.precision=bf16_autocast"}},
   };
@@ -205,6 +210,16 @@ Overrides pattern_overrides(const Draw& draw) {
   return overrides;
 }
 
+/// Sequence parallelism needs a length that tp divides.
+Overrides sequence_overrides(const Draw& draw, const Degrees& degrees) {
+  if (draw[kSequence] == 0) {
+    return {};
+  }
+  return {"parallel.sequence_parallel=true",
+          set("data.sequence_length",
+              int64_t{degrees.tp} * (1 + draw[kSequence]))};
+}
+
 Overrides overrides_of(const Draw& draw) {
   const Degrees& degrees = all_degrees()[draw[kLayout]];
   Overrides overrides =
@@ -213,7 +228,7 @@ Overrides overrides_of(const Draw& draw) {
   for (size_t i = 0; i < independent().size(); ++i) {
     overrides = overrides + independent()[i][draw[kNumDependent + i]];
   }
-  return overrides;
+  return overrides + sequence_overrides(draw, degrees);
 }
 
 rc::Gen<Draw> draw_generator() {

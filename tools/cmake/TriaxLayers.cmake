@@ -58,6 +58,16 @@ function(triax_add_pch target header)
   set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "")
 endfunction()
 
+# Links a test of a plain folder with that folder and what lies below it; with
+# every plain folder where the tests have no folder of the library (cli).
+function(triax_link_folder target folder)
+  if(TARGET triax_${folder})
+    target_link_libraries(${target} PRIVATE triax_${folder})
+  else()
+    triax_link(${target} plain)
+  endif()
+endfunction()
+
 # Links `target` with every plain folder, or with all of them (it then reuses
 # the precompiled header of the target `pch`, triax_torch_pch if left out).
 function(triax_link target kind)

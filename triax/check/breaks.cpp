@@ -56,6 +56,13 @@ const std::vector<BreakInfo>& break_table() {
       {Break::kLocalDropout,
        "local-dropout",
        "dropout masks are drawn by the replica's own sample numbers"},
+      {Break::kSkipSequenceSum,
+       "skip-sequence-sum",
+       "what is replicated keeps the gradient of this rank's part of the "
+       "sequence"},
+      {Break::kFirstSequencePart,
+       "first-sequence-part",
+       "each rank takes its part of the sequence for the first one"},
   };
   return table;
 }
@@ -82,9 +89,20 @@ std::optional<std::string> missing_for(Break kind, const RunConfig& config) {
     case Break::kLastMicrobatchOnly:
       return needs(config.num_microbatches() > 1, "more than one microbatch");
     case Break::kShiftVocabulary:
+      return needs(parallel.tp > 1, "tp above 1");
     case Break::kSkipRowSum:
     case Break::kSkipColumnGradient:
-      return needs(parallel.tp > 1, "tp above 1");
+      return needs(parallel.tp > 1 && !parallel.sequence_parallel,
+                   "tp above 1, without sequence_parallel");
+    case Break::kSkipSequenceSum:
+      return needs(config.sequence_shares() > 1, "sequence_parallel with tp");
+    case Break::kFirstSequencePart:
+      return needs(config.sequence_shares() > 1 &&
+                       (config.model.family == ModelFamily::kGpt2 ||
+                        config.model.resid_pdrop > 0 ||
+                        config.model.embd_pdrop > 0),
+                   "sequence_parallel with tp, and gpt2's positions or a "
+                   "dropout of the residual stream");
     case Break::kUntie:
       return needs(parallel.pp > 1 && config.model.tie_word_embeddings,
                    "pp above 1 and tie_word_embeddings");

@@ -257,8 +257,8 @@ std::vector<Field> parallel_fields() {
        .is_default_only = true},
       {.key = "parallel.sequence_parallel",
        .member = parallel<&Parallel::sequence_parallel>(),
-       .help = "tensor-parallel ranks split the sequence between their layers",
-       .is_default_only = true},
+       .help = "tensor-parallel ranks split the residual stream and the norms "
+               "by the sequence"},
       {.key = "parallel.bucket_bytes",
        .member = parallel<&Parallel::bucket_bytes>(),
        .help = "gradients that replicas sum in one operation",
@@ -420,9 +420,15 @@ void add_link(std::vector<Field>& rows, const LinkKeys& keys) {
 std::vector<Field> memory_and_comm_fields() {
   std::vector<Field> rows = {
       {.key = "memory.recompute",
-       .member = bind<&RunConfig::memory, &MemoryConfig::recompute>(),
-       .help = "activations that the backward pass computes again",
-       .is_default_only = true},
+       .member = bind_enum<&RunConfig::memory, &MemoryConfig::recompute>(),
+       .help = "what backward computes again instead of keeping it: what is "
+               "cheap (selective), whole layers (full), groups of them "
+               "(every_k)",
+       .choices = {"none", "selective", "full", "every_k"}},
+      {.key = "memory.recompute_layers",
+       .member = bind<&RunConfig::memory, &MemoryConfig::recompute_layers>(),
+       .help = "layers of a group whose input alone is kept (every_k)",
+       .bounds = kCount},
       {.key = "memory.offload",
        .member = bind<&RunConfig::memory, &MemoryConfig::offload>(),
        .help = "what moves to the host or to a disk between its uses",

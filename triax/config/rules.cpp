@@ -67,6 +67,7 @@ const std::vector<Rule>& rules() {
       // the layout
       {"heads-divide", "attention heads do not split over tp"},
       {"kv-heads-divide", "KV heads do not fit tp"},
+      {"sequence-divides", "the sequence does not split over tp"},
       {"layers-fewer-than-stages", "a stage would have no layer"},
       {"stages-fit", "the list of stages does not fit pp or the layers"},
       {"world-size", "tp * pp * dp is not the number of ranks"},

@@ -32,6 +32,14 @@ Json to_json(const TimeShares& shares) {
           {"other", shares.other}};
 }
 
+/// With what recompute adds: hardware FLOPs utilization.
+double hfu(const RunFacts& facts, double tokens_per_second) {
+  return model_flops_utilization(
+      tokens_per_second,
+      facts.flops_per_token + facts.recomputed_flops_per_token,
+      facts.peak_flops);
+}
+
 double mfu(const RunFacts& facts, double tokens_per_second) {
   return model_flops_utilization(
       tokens_per_second, facts.flops_per_token, facts.peak_flops);
@@ -58,6 +66,7 @@ void MetricsFile::write(const StepRecord& record) {
                {"tokens_per_second", tokens_per_second},
                {"step_seconds", record.seconds},
                {"mfu", mfu(facts_, tokens_per_second)},
+               {"hfu", hfu(facts_, tokens_per_second)},
                {"memory_peak_bytes", record.peak_memory_bytes}};
   if (record.validation_loss) {
     line["validation_loss"] = *record.validation_loss;

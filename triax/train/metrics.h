@@ -16,6 +16,7 @@ struct RunFacts {
   int64_t num_steps = 0;
   int world_size = 1;
   double flops_per_token = 0;
+  double recomputed_flops_per_token = 0;
   std::string flops_name;  // the formula's: "causal"
   double peak_flops = 0;   // of all ranks together
   int64_t memory_bytes = 0;

@@ -98,6 +98,13 @@ void break_weights(const RunConfig& config,
 void break_boundaries(const DeviceMesh& mesh,
                       RankModel& rank_model,
                       Break broken) {
+  if (broken == Break::kFirstSequencePart) {
+    rank_model.model->apply([](torch::nn::Module& module) {
+      if (auto* dropout = dynamic_cast<Dropout*>(&module)) {
+        dropout->sequence_part = 0;
+      }
+    });
+  }
   if (!mesh.is_first_stage()) {
     return;
   }
@@ -131,7 +138,12 @@ RankModel build_rank_model(const RunConfig& config,
   rank_model.model =
       std::make_shared<Transformer>(config.model, rank_model.part);
   Group& tp = mesh.group(Axis::kTp);
-  apply_tensor_parallel(*rank_model.model, config.model, rank_model.part, tp);
+  apply_tensor_parallel(*rank_model.model,
+                        config.model,
+                        rank_model.part,
+                        tp,
+                        config.parallel.sequence_parallel);
+  rank_model.model->set_recompute(config.memory);
   rank_model.loss = vocab_parallel_loss(config, tp);
   rank_model.slots = rank_model.model->slots();
   break_boundaries(mesh, rank_model, broken);

@@ -122,6 +122,8 @@ class Session {
     facts.world_size = mesh_.dims().world_size();
     facts.flops_per_token = flops_per_token(
         config_.model, config_.data.sequence_length, FlopsKind::kCausal);
+    facts.recomputed_flops_per_token =
+        recomputed_flops_per_token(config_, FlopsKind::kCausal);
     facts.flops_name = flops_formula(FlopsKind::kCausal);
     facts.peak_flops = measure_peak();
     facts.memory_bytes = machine_memory_bytes();

@@ -63,7 +63,9 @@ Trainer::Trainer(const RunConfig& config,
       broken_(options.broken),
       on_failure_(options.on_failure),
       rank_model_(build_rank_model(config, mesh, options.broken)),
-      partial_(config.model, mesh.group(Axis::kTp)) {
+      partial_(config.model,
+               mesh.group(Axis::kTp),
+               config.parallel.sequence_parallel) {
   make_gradients();
   make_loaders();
   const StageCalls calls = training_calls();
@@ -150,7 +152,7 @@ StageCalls Trainer::training_calls() {
   };
   calls.make_activation = [this](int) {
     return at::empty({config_.training.microbatch_size,
-                      config_.data.sequence_length,
+                      config_.data.sequence_length / config_.sequence_shares(),
                       config_.model.hidden_size},
                      to_scalar_type(storage_dtype(config_.training.precision)));
   };
@@ -276,8 +278,11 @@ void Trainer::break_running_sum(int microbatch) {
 
 void Trainer::sum_gradients() {
   reducer_->finish();
-  if (broken_ != Break::kSkipKvSum) {
-    for (ParameterSlot* slot : trained_) {
+  for (ParameterSlot* slot : trained_) {
+    const bool is_skipped = slot->layout.is_gradient_partial
+                                ? broken_ == Break::kSkipKvSum
+                                : broken_ == Break::kSkipSequenceSum;
+    if (!is_skipped) {
       partial_.sum(slot->tensor.grad(), slot->layout);
     }
   }
@@ -335,7 +340,8 @@ Trainer::StepSums Trainer::share_sums() {
 
 bool Trainer::has_split_gradients() const {
   return (config_.model.tie_word_embeddings && mesh_.dims().pp > 1) ||
-         config_.model.num_key_value_heads < mesh_.dims().tp;
+         config_.model.num_key_value_heads < mesh_.dims().tp ||
+         config_.sequence_shares() > 1;
 }
 
 void Trainer::add_noise(double replica_squares, double norm) {

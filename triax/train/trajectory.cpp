@@ -29,7 +29,9 @@ RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
   config.parallel.pp = 1;
   config.parallel.dp = 1;
   config.parallel.stages.clear();
+  config.parallel.sequence_parallel = false;
   config.training.microbatch_size = microbatch_size;
+  config.memory.recompute = Recompute::kNone;
   return config;
 }
 
