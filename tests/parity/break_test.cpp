@@ -92,10 +92,9 @@ TEST_P(Breaks, IsFoundWhereverItApplies) {
 
 TEST_P(Breaks, IsFoundWhereGradientsRound) {
   for (const char* precision : {"fp32", "bf16_autocast"}) {
-    expect_found(
-        everything_for(GetParam().kind) +
-            Overrides{std::string("training.precision=") + precision},
-        GetParam());
+    expect_found(everything_for(GetParam().kind) +
+                     Overrides{std::string("training.precision=") + precision},
+                 GetParam());
   }
 }
 
@@ -123,8 +122,8 @@ TEST(BreakLayouts, LetEveryBreakWorkAtLeastTwice) {
           !missing_for(info.kind, checked_tiny_run(overrides)).has_value();
     }
     EXPECT_GE(num_layouts, 1) << info.name;
-    EXPECT_FALSE(missing_for(
-        info.kind, checked_tiny_run(everything_for(info.kind))))
+    EXPECT_FALSE(
+        missing_for(info.kind, checked_tiny_run(everything_for(info.kind))))
         << info.name;
   }
 }

@@ -90,8 +90,7 @@ std::vector<Case> training_cases() {
                      "training.microbatch_size=1"}},
       {"recompute_selective", {"memory.recompute=selective"}},
       {"recompute_selective_gpt2",
-       kGpt2 + kDropout + kDocuments +
-           Overrides{"memory.recompute=selective"}},
+       kGpt2 + kDropout + kDocuments + Overrides{"memory.recompute=selective"}},
       {"recompute_frozen_first_half",
        {"memory.recompute=full",
         "optimizer.freeze=[\"model.embed_tokens.weight\", \"model.layers.0.*\","
@@ -190,12 +189,9 @@ TEST_P(ParitySequence, EqualsOneRank) {
 INSTANTIATE_TEST_SUITE_P(
     Cases,
     ParitySequence,
-    testing::Combine(testing::Values("tp2",
-                                     "tp4",
-                                     "tp2_pp2",
-                                     "dp2_tp2",
-                                     "dp2_tp2_pp2"),
-                     testing::ValuesIn(sequence_cases())),
+    testing::Combine(
+        testing::Values("tp2", "tp4", "tp2_pp2", "dp2_tp2", "dp2_tp2_pp2"),
+        testing::ValuesIn(sequence_cases())),
     test_name);
 
 class ParityFp32 : public Parity {};

@@ -215,9 +215,9 @@ Overrides sequence_overrides(const Draw& draw, const Degrees& degrees) {
   if (draw[kSequence] == 0) {
     return {};
   }
-  return {"parallel.sequence_parallel=true",
-          set("data.sequence_length",
-              int64_t{degrees.tp} * (1 + draw[kSequence]))};
+  return {
+      "parallel.sequence_parallel=true",
+      set("data.sequence_length", int64_t{degrees.tp} * (1 + draw[kSequence]))};
 }
 
 Overrides overrides_of(const Draw& draw) {

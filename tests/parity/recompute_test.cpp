@@ -73,8 +73,8 @@ TEST_P(RecomputeBits, AreThoseOfKeeping) {
       {"memory.recompute=selective"},
       {"memory.recompute=full"},
       {"memory.recompute=every_k", "memory.recompute_layers=3"}};
-  const Overrides base = plan_overrides(GetParam()) +
-                         Overrides{"parallel.bucket_bytes=1000"};
+  const Overrides base =
+      plan_overrides(GetParam()) + Overrides{"parallel.bucket_bytes=1000"};
   for (const Overrides& model : models) {
     const std::vector<RankEnd> kept = train_two_steps(base + model);
     for (const Overrides& mode : modes) {
@@ -85,15 +85,15 @@ TEST_P(RecomputeBits, AreThoseOfKeeping) {
 }
 
 TEST_P(RecomputeBits, AreThoseOfKeepingWithTheSequenceSplit) {
-  const Overrides base = plan_overrides(GetParam()) + kDropout +
-                         Overrides{"parallel.sequence_parallel=true",
-                                   "model.family=gpt2"};
+  const Overrides base =
+      plan_overrides(GetParam()) + kDropout +
+      Overrides{"parallel.sequence_parallel=true", "model.family=gpt2"};
   const std::vector<RankEnd> kept = train_two_steps(base);
   for (const char* mode : {"selective", "full", "every_k"}) {
     SCOPED_TRACE(mode);
     expect_same_bits(
-        train_two_steps(base + Overrides{std::string("memory.recompute=") +
-                                         mode}),
+        train_two_steps(base +
+                        Overrides{std::string("memory.recompute=") + mode}),
         kept);
   }
 }
@@ -108,9 +108,9 @@ INSTANTIATE_TEST_SUITE_P(
 // the sums over tokens of replicated parameters are taken in parts.
 TEST(SequenceParallel, HasTheLossOfTensorParallelBitForBit) {
   for (const char* family : {"llama", "gpt2"}) {
-    const Overrides base = kDropout + Overrides{"parallel.tp=4",
-                                                std::string("model.family=") +
-                                                    family};
+    const Overrides base =
+        kDropout +
+        Overrides{"parallel.tp=4", std::string("model.family=") + family};
     const auto whole = train_two_steps(base);
     const auto split =
         train_two_steps(base + Overrides{"parallel.sequence_parallel=true"});

@@ -41,9 +41,8 @@ at::Tensor numbered(int64_t length) {
 TEST(Boundary, GatherSequenceJoinsThePartsAndSumsTheGradient) {
   run_ranks(3, [](std::unique_ptr<Group> world) {
     const at::Tensor whole = numbered(6);
-    const at::Tensor mine = whole.narrow(1, 2 * world->rank(), 2)
-                                .clone()
-                                .requires_grad_();
+    const at::Tensor mine =
+        whole.narrow(1, 2 * world->rank(), 2).clone().requires_grad_();
     const at::Tensor y = gather_sequence(*world)(mine);
     EXPECT_TRUE(y.equal(whole));
     (y * whole * (world->rank() + 1.0)).sum().backward();

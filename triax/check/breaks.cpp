@@ -97,12 +97,12 @@ std::optional<std::string> missing_for(Break kind, const RunConfig& config) {
     case Break::kSkipSequenceSum:
       return needs(config.sequence_shares() > 1, "sequence_parallel with tp");
     case Break::kFirstSequencePart:
-      return needs(config.sequence_shares() > 1 &&
-                       (config.model.family == ModelFamily::kGpt2 ||
-                        config.model.resid_pdrop > 0 ||
-                        config.model.embd_pdrop > 0),
-                   "sequence_parallel with tp, and gpt2's positions or a "
-                   "dropout of the residual stream");
+      return needs(
+          config.sequence_shares() > 1 &&
+              (config.model.family == ModelFamily::kGpt2 ||
+               config.model.resid_pdrop > 0 || config.model.embd_pdrop > 0),
+          "sequence_parallel with tp, and gpt2's positions or a "
+          "dropout of the residual stream");
     case Break::kUntie:
       return needs(parallel.pp > 1 && config.model.tie_word_embeddings,
                    "pp above 1 and tie_word_embeddings");

@@ -161,9 +161,9 @@ struct MemoryConfig {
 
   /// Layers whose input alone is kept; 0 where more is kept than that.
   int64_t layers_of_a_kept_input() const {
-    return recompute == Recompute::kFull      ? 1
+    return recompute == Recompute::kFull     ? 1
            : recompute == Recompute::kEveryK ? recompute_layers
-                                              : 0;
+                                             : 0;
   }
 
   bool operator==(const MemoryConfig&) const = default;

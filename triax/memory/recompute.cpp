@@ -27,8 +27,8 @@ class Recompute : public torch::autograd::Function<Recompute> {
                             const at::Tensor& /*anchor*/,
                             const Segment& segment) {
     context->save_for_backward({input});
-    context->saved_data["segment"] = c10::IValue::make_capsule(
-        c10::make_intrusive<HeldSegment>(segment));
+    context->saved_data["segment"] =
+        c10::IValue::make_capsule(c10::make_intrusive<HeldSegment>(segment));
     return segment(input);
   }
 
@@ -44,9 +44,8 @@ class Recompute : public torch::autograd::Function<Recompute> {
                    ->call(input);
     }
     torch::autograd::backward({output}, {grads[0]});
-    return {needs_input ? input.grad() : at::Tensor(),
-            at::Tensor(),
-            at::Tensor()};
+    return {
+        needs_input ? input.grad() : at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 

@@ -54,9 +54,8 @@ at::Tensor Block::forward(const at::Tensor& x, const Place& place) {
       attention_norm->forward(x), place, redo(x, attention_norm));
   const at::Tensor middle =
       at::add(x, attention_dropout->forward(attended, place));
-  const at::Tensor fed =
-      feed_forward->forward(feed_forward_norm->forward(middle),
-                            redo(middle, feed_forward_norm));
+  const at::Tensor fed = feed_forward->forward(
+      feed_forward_norm->forward(middle), redo(middle, feed_forward_norm));
   return at::add(middle, feed_forward_dropout->forward(fed, place));
 }
 

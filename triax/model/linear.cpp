@@ -75,8 +75,7 @@ class Product : public torch::autograd::Function<Product> {
         grad_weight = weight_gradient(input, grad, weight.scalar_type());
       }
     }
-    return {
-        grad_input, grad_weight, at::Tensor(), at::Tensor(), at::Tensor()};
+    return {grad_input, grad_weight, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 
  private:
@@ -124,8 +123,8 @@ Redo Linear::with_on_input(const at::Tensor& input, const Redo& redo) const {
   if (!redo.call) {
     return {input, on_input};
   }
-  return {redo.kept, [call = redo.call, boundary = on_input](
-                         const at::Tensor& kept) {
+  return {redo.kept,
+          [call = redo.call, boundary = on_input](const at::Tensor& kept) {
             return boundary(call(kept));
           }};
 }
@@ -135,11 +134,8 @@ at::Tensor Linear::forward(const at::Tensor& input, const Redo& redo) {
   const at::Tensor x = on_input ? on_input(input) : input;
   const at::ScalarType dtype =
       matmul_dtype.value_or(weight->tensor.scalar_type());
-  at::Tensor y = Product::apply(x,
-                                weight->tensor,
-                                dtype,
-                                with_on_input(input, redo),
-                                on_weight_gradient);
+  at::Tensor y = Product::apply(
+      x, weight->tensor, dtype, with_on_input(input, redo), on_weight_gradient);
   if (!on_output) {
     return bias ? y.add_(bias->tensor) : y;
   }

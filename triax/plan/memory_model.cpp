@@ -103,11 +103,11 @@ class StageCount {
 
   /// What the group of layers keeps whose backward runs.
   MemoryLine recomputed() const {
-    const int64_t layers =
-        std::min<int64_t>(group_layers(), part_.num_layers);
-    return {"recomputed",
-            layers * layer_bytes(),
-            fmt::format("layers of one group x {}", format_bytes(layer_bytes()))};
+    const int64_t layers = std::min<int64_t>(group_layers(), part_.num_layers);
+    return {
+        "recomputed",
+        layers * layer_bytes(),
+        fmt::format("layers of one group x {}", format_bytes(layer_bytes()))};
   }
 
   /// Layers whose input alone is kept; 0 where more is.
@@ -168,8 +168,7 @@ class StageCount {
       nbytes += model_.embd_pdrop > 0.0 ? tokens_ * H / sequence_shares() : 0;
     }
     if (part_.has_head) {
-      nbytes +=
-          norm_bytes() + tokens_ * H / sequence_shares() * size_.product;
+      nbytes += norm_bytes() + tokens_ * H / sequence_shares() * size_.product;
     }
     return nbytes;
   }

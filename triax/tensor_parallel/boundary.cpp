@@ -52,8 +52,8 @@ struct ReduceFrom : torch::autograd::Function<ReduceFrom> {
 at::Tensor gathered(const at::Tensor& part, Group& group) {
   const int64_t n = group.size();
   const at::Tensor mine = part.contiguous();
-  const at::Tensor all = at::empty(
-      {n, part.size(0), part.size(1), part.size(2)}, part.options());
+  const at::Tensor all =
+      at::empty({n, part.size(0), part.size(1), part.size(2)}, part.options());
   group.all_gather(as_buffer(mine), as_buffer(all));
   return all.transpose(0, 1).reshape(
       {part.size(0), n * part.size(1), part.size(2)});

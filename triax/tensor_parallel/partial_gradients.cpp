@@ -31,9 +31,8 @@ bool PartialGradients::is_partial(const ParameterLayout& layout) const {
   const auto is_replicated = [this](const Piece& piece) {
     return piece.num_replicas == tp_.size();
   };
-  return splits_sequence_ && std::any_of(layout.pieces.begin(),
-                                         layout.pieces.end(),
-                                         is_replicated);
+  return splits_sequence_ &&
+         std::any_of(layout.pieces.begin(), layout.pieces.end(), is_replicated);
 }
 
 void PartialGradients::sum(const at::Tensor& gradient,
