@@ -30,6 +30,10 @@ enum class Break {
   kSwapLayers,
   kCountPadding,
   kLocalDropout,
+  kIgnoreGroups,
+  kSkipClipping,
+  kMoveFrozen,
+  kMoveUnusedRow,
 };
 
 struct BreakInfo {
@@ -45,6 +49,7 @@ const std::vector<BreakInfo>& break_table();
 Break parse_break(const std::string& name, const RunConfig& config);
 
 /// What the layout lacks for this break to do something; nothing if it can.
+/// Clipping and an unused row depend on the data too: Trainer::has_broken().
 std::optional<std::string> missing_for(Break kind, const RunConfig& config);
 
 }  // namespace triax
