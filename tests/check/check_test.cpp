@@ -427,6 +427,22 @@ TEST(Check, ADefaultConfigHasNothingToSay) {
   EXPECT_TRUE(check_run(loaded, {.looks_at_files = false}).empty());
 }
 
+TEST(Check, CountsWhatVerifyHoldsWhenThatIsMeant) {
+  LoadedConfig loaded = parse_config("", "a.toml", {"parallel.tp=2"});
+  resolve(loaded);
+  CheckOptions options = {.memory_bytes = 128 << 20, .looks_at_files = false};
+  EXPECT_TRUE(check_run(loaded, options).empty());
+  options.is_verify = true;
+  const std::vector<Problem> problems = check_run(loaded, options);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].rule, "memory-exceeds-machine");
+  EXPECT_THAT(to_text(problems[0]),
+              testing::ContainsRegex("verify needs .* MiB, .* for the layout "
+                                     "and .* for the runs on one rank"));
+  options.memory_bytes = int64_t{1} << 40;
+  EXPECT_TRUE(check_run(loaded, options).empty());
+}
+
 TEST(Check, FindsEveryProblemAtOnceInTheOrderOfTheFile) {
   LoadedConfig loaded = parse_config(
       "[parallel]\ntp = 3\npp = 9\n[training]\nglobal_batch_size = 7\n"

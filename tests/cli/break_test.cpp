@@ -22,7 +22,9 @@ using testing::HasSubstr;
 constexpr const char* kLayout =
     " parallel.dp=2 parallel.tp=2 parallel.pp=2"
     " model.tie_word_embeddings=true model.num_key_value_heads=1"
-    " model.vocab_size=11 model.resid_pdrop=0.1 training.microbatch_size=1";
+    " model.vocab_size=13 model.resid_pdrop=0.1 training.microbatch_size=1"
+    " training.gradient_clipping=0.05 'optimizer.freeze=[\"*o_proj*\"]'"
+    " 'optimizer.group=[{pattern=\"*mlp*\", lr=5e-3}]'";
 
 struct Output {
   int code = -1;
@@ -86,7 +88,7 @@ TEST_F(Verify, EndsWithOneWord) {
 
 TEST_F(Verify, FindsEveryBreak) {
   const std::vector<std::string> names = all_names();
-  EXPECT_GE(names.size(), 17u);
+  EXPECT_GE(names.size(), 21u);
   for (const std::string& name : names) {
     const Output result = verify("--json --break " + name);
     EXPECT_EQ(result.code, 1) << name << "\n" << result.err;

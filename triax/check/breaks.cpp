@@ -2,8 +2,28 @@
 #include "triax/check/breaks.h"
 
 #include "triax/base/error.h"
+#include "triax/config/pattern_setting.h"
+#include "triax/plan/logical_parameters.h"
 
 namespace triax {
+namespace {
+
+bool groups_change_something(const RunConfig& config) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  for (const LogicalParameter& parameter : logical_parameters(config.model)) {
+    const PatternSetting setting = pattern_setting(optimizer, parameter.name);
+    const bool is_decayed = parameter.role != ParameterRole::kNorm &&
+                            parameter.role != ParameterRole::kBias;
+    const double decay = is_decayed ? optimizer.weight_decay : 0.0;
+    if (setting.lr.value_or(optimizer.lr) != optimizer.lr ||
+        setting.weight_decay.value_or(decay) != decay) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 const std::vector<BreakInfo>& break_table() {
   static const std::vector<BreakInfo> table = {
@@ -63,6 +83,18 @@ const std::vector<BreakInfo>& break_table() {
       {Break::kFirstSequencePart,
        "first-sequence-part",
        "each rank takes its part of the sequence for the first one"},
+      {Break::kIgnoreGroups,
+       "ignore-groups",
+       "the optimizer's groups are not applied"},
+      {Break::kSkipClipping,
+       "skip-clipping",
+       "the last stage does not clip its gradients"},
+      {Break::kMoveFrozen,
+       "move-frozen",
+       "each update moves what is frozen by the learning rate"},
+      {Break::kMoveUnusedRow,
+       "move-unused-row",
+       "each update moves an embedding row that no token of the batch uses"},
   };
   return table;
 }
@@ -122,6 +154,17 @@ std::optional<std::string> missing_for(Break kind, const RunConfig& config) {
                                        config.model.embd_pdrop > 0 ||
                                        config.model.attn_pdrop > 0),
                    "dp above 1 and a dropout above 0");
+    case Break::kIgnoreGroups:
+      return needs(groups_change_something(config),
+                   "an optimizer.group that changes a parameter's lr or "
+                   "weight_decay");
+    case Break::kSkipClipping:
+      return needs(config.training.gradient_clipping > 0,
+                   "training.gradient_clipping, below the gradient's norm");
+    case Break::kMoveFrozen:
+      return needs(!config.optimizer.freeze.empty(), "optimizer.freeze");
+    case Break::kMoveUnusedRow:
+      return std::nullopt;
   }
   return std::nullopt;
 }

@@ -32,6 +32,10 @@ enum class Break {
   kLocalDropout,
   kSkipSequenceSum,
   kFirstSequencePart,
+  kIgnoreGroups,
+  kSkipClipping,
+  kMoveFrozen,
+  kMoveUnusedRow,
 };
 
 struct BreakInfo {
@@ -47,6 +51,7 @@ const std::vector<BreakInfo>& break_table();
 Break parse_break(const std::string& name, const RunConfig& config);
 
 /// What the layout lacks for this break to do something; nothing if it can.
+/// Clipping and an unused row depend on the data too: Trainer::has_broken().
 std::optional<std::string> missing_for(Break kind, const RunConfig& config);
 
 }  // namespace triax

@@ -71,15 +71,19 @@ class StageCount {
                      nbytes,
                      fmt::format("{} B x elements, at most {} of padding",
                                  size_.weight,
-                                 format_count(stored.num_padding))});
-    lines.push_back(
-        {"gradients", nbytes, fmt::format("{} B x elements", size_.weight)});
+                                 format_count(stored.num_padding)),
+                     /*is_state=*/true});
+    lines.push_back({"gradients",
+                     nbytes,
+                     fmt::format("{} B x elements", size_.weight),
+                     /*is_state=*/true});
     lines.push_back({"optimizer",
                      states * nbytes,
                      fmt::format("{} ({} x {} B) x elements",
                                  config_.optimizer.name,
                                  states,
-                                 size_.weight)});
+                                 size_.weight),
+                     /*is_state=*/true});
   }
 
   MemoryLine activations() const {
@@ -235,6 +239,14 @@ int64_t StageMemory::total_bytes() const {
   int64_t total = 0;
   for (const MemoryLine& line : lines) {
     total += line.nbytes;
+  }
+  return total;
+}
+
+int64_t StageMemory::state_bytes() const {
+  int64_t total = 0;
+  for (const MemoryLine& line : lines) {
+    total += line.is_state ? line.nbytes : 0;
   }
   return total;
 }

@@ -15,6 +15,7 @@ struct MemoryLine {
   std::string what;
   int64_t nbytes = 0;
   std::string formula;
+  bool is_state = false;  // kept from step to step
 };
 
 /// The memory of each rank of one pipeline stage: the ranks of a stage store
@@ -25,6 +26,8 @@ struct StageMemory {
   std::vector<MemoryLine> lines;
 
   int64_t total_bytes() const;
+  /// Of those lines that are kept from step to step.
+  int64_t state_bytes() const;
 };
 
 /// Peak bytes of a training step by stage, for a resolved config without

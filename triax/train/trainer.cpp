@@ -18,6 +18,7 @@
 #include "triax/plan/sharding.h"
 #include "triax/schedule/gpipe.h"
 #include "triax/schedule/schedule.h"
+#include "triax/train/broken_update.h"
 
 namespace triax {
 namespace {
@@ -91,7 +92,11 @@ void Trainer::make_gradients() {
   std::vector<at::Tensor> parameters;
   std::vector<OptimizedTensor> optimized;
   // Backward finishes the last layers first: lay them out in that order.
-  const auto settings = settings_by_name(config_, rank_model_.part);
+  RunConfig config = config_;
+  if (broken_ == Break::kIgnoreGroups) {
+    config.optimizer.group.clear();
+  }
+  const auto settings = settings_by_name(config, rank_model_.part);
   const auto& slots = rank_model_.slots;
   for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot) {
     const ParameterSetting& setting = settings.at((*slot)->layout.name);
@@ -366,7 +371,32 @@ void Trainer::require_finite(const StepSums& sums) const {
 
 void Trainer::update(double lr, double norm) {
   const auto span = recorder_.span(EventKind::kOptimizer);
-  optimizer_->step(lr, clip_factor(norm, config_.training.gradient_clipping));
+  double scale = clip_factor(norm, config_.training.gradient_clipping);
+  if (broken_ == Break::kSkipClipping) {
+    has_broken_ |= scale != 1.0;
+    scale = mesh_.is_last_stage() ? 1.0 : scale;
+  }
+  optimizer_->step(lr, scale);
+  break_weights(lr);
+}
+
+void Trainer::break_weights(double lr) {
+  if (broken_ == Break::kMoveFrozen) {
+    move_frozen(rank_model_, lr);
+  }
+  if (broken_ == Break::kMoveUnusedRow && mesh_.is_first_stage()) {
+    has_broken_ |= move_unused_row(rank_model_,
+                                   data_,
+                                   config_.model.vocab_size,
+                                   mesh_.group(Axis::kDp),
+                                   lr);
+  }
+}
+
+bool Trainer::has_broken() const {
+  const bool needs_data =
+      broken_ == Break::kSkipClipping || broken_ == Break::kMoveUnusedRow;
+  return has_broken_ || (!needs_data && broken_ != Break::kNone);
 }
 
 std::optional<double> Trainer::gradient_noise_scale() const {

@@ -71,6 +71,10 @@ class Trainer {
   int64_t gradient_bytes() const { return gradients_->nbytes(); }
   int64_t optimizer_bytes() const { return optimizer_->state_bytes(); }
 
+  /// False where TrainerOptions::broken found nothing to break in the steps so
+  /// far (world rank 0 knows).
+  bool has_broken() const;
+
   /// Called in each step when the gradients are whole, before clipping.
   std::function<void()> on_gradients;
 
@@ -99,6 +103,7 @@ class Trainer {
   void add_noise(double replica_squares, double norm);
   void require_finite(const StepSums& sums) const;
   void update(double lr, double norm);
+  void break_weights(double lr);
   void break_running_sum(int microbatch);
   std::vector<Action> my_actions(bool is_forward_only) const;
 
@@ -121,6 +126,7 @@ class Trainer {
   StepData data_;
   double loss_sum_ = 0;
   int64_t steps_done_ = 0;
+  bool has_broken_ = false;
 };
 
 }  // namespace triax

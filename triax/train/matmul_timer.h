@@ -3,16 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-
 namespace triax {
-
-/// This process's peak resident memory (VmHWM), shared pages counted.
-int64_t peak_memory_bytes();
-/// Memory of this machine (or of its cgroup, where that is less), in bytes.
-int64_t machine_memory_bytes();
-/// Cores that this process may run on.
-int num_cores();
 
 /// Times a few matrix products of 512 × 512.
 class MatmulTimer {
