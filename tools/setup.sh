@@ -20,26 +20,7 @@ if [[ "${1:-}" == --tests ]]; then
   packages+=(clang-format-14 clang-14 libclang-rt-14-dev)
 fi
 
-missing=()
-for package in "${packages[@]}"; do
-  state=$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null || true)
-  [[ "$state" == ii* ]] || missing+=("$package")
-done
-if ((${#missing[@]})); then
-  echo "setup: installing ${missing[*]}"
-  sudo=()
-  if ((EUID != 0)); then
-    command -v sudo >/dev/null || {
-      echo "setup: these Debian packages are missing and neither root nor" \
-        "sudo is at hand: ${missing[*]}" >&2
-      exit 2
-    }
-    sudo=(sudo)
-  fi
-  "${sudo[@]}" apt-get update -qq
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
+tools/install_packages.sh "${packages[@]}"
 
 venv_has() {  # VENV MODULE
   [[ -x "$1/bin/python" ]] && compgen -G \

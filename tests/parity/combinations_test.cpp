@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/layout_run.h"
+#include "triax/base/error.h"
 #include "triax/comm/emulation.h"
 #include "triax/train/gather.h"
 
@@ -40,12 +41,18 @@ TEST(Combinations, StepsBeyondTheScheduleOfTheLearningRate) {
   }
 }
 
-// Padding has no gradient, so AdamW divides 0 by eps there: with 0 it would
-// be NaN and spoil the real elements beside it.
-TEST(Combinations, PaddingWithoutAnEps) {
-  expect_equal(plan_overrides("tp2") + Overrides{"optimizer.eps=1e-300",
-                                                 "model.vocab_size=11",
-                                                 "model.intermediate_size=23"});
+// Padding has no gradient, so AdamW divides 0 by eps there: with an eps of 0,
+// or one that is 0 in fp32, it was NaN and spoiled the real elements beside it,
+// where one rank, which has no padding, was right.
+TEST(Combinations, PaddingWithTheLeastEps) {
+  for (const char* precision : {"fp64", "fp32"}) {
+    const Overrides run = {std::string("training.precision=") + precision,
+                           "parallel.tp=2",
+                           "model.vocab_size=11",
+                           "model.intermediate_size=23"};
+    expect_equal(run + Overrides{"optimizer.eps=1e-30"});
+    EXPECT_THROW(checked_tiny_run(run + Overrides{"optimizer.eps=0"}), Error);
+  }
 }
 
 TEST(Combinations, MicrobatchesFewerThanStages) {

@@ -350,8 +350,9 @@ std::vector<Field> optimizer_fields() {
        .list_length = 2},
       {.key = "optimizer.eps",
        .member = optimizer<&Optimizer::eps>(),
-       .help = "adamw: added to the root of the second average",
-       .bounds = kNotNegative},
+       .help = "adamw: added to the root of the second average; with 0 what "
+               "has no gradient, such as padding, would become NaN",
+       .bounds = {.min = 1e-30}},
       {.key = "optimizer.momentum",
        .member = optimizer<&Optimizer::momentum>(),
        .help = "sgd: decay of the running gradient",
