@@ -2,6 +2,7 @@
 #include "triax/check/breaks.h"
 
 #include "triax/base/error.h"
+#include "triax/plan/zero_stages.h"
 
 namespace triax {
 
@@ -56,6 +57,12 @@ const std::vector<BreakInfo>& break_table() {
       {Break::kLocalDropout,
        "local-dropout",
        "dropout masks are drawn by the replica's own sample numbers"},
+      {Break::kStaleParameterShard,
+       "stale-parameter-shard",
+       "ZeRO: the other shards of one bucket's parameters are not fetched"},
+      {Break::kShardNotUpdated,
+       "shard-not-updated",
+       "ZeRO: all shards but the first are never updated"},
   };
   return table;
 }
@@ -104,6 +111,10 @@ std::optional<std::string> missing_for(Break kind, const RunConfig& config) {
                                        config.model.embd_pdrop > 0 ||
                                        config.model.attn_pdrop > 0),
                    "dp above 1 and a dropout above 0");
+    case Break::kStaleParameterShard:
+    case Break::kShardNotUpdated:
+      return needs(num_shards(parallel) > 1,
+                   "dp above 1 and parallel.zero above 0");
   }
   return std::nullopt;
 }

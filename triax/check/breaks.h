@@ -30,6 +30,8 @@ enum class Break {
   kSwapLayers,
   kCountPadding,
   kLocalDropout,
+  kStaleParameterShard,
+  kShardNotUpdated,
 };
 
 struct BreakInfo {
