@@ -3,6 +3,7 @@
 
 #include "triax/base/error.h"
 #include "triax/mesh/tensor_group.h"
+#include "triax/plan/zero_stages.h"
 
 namespace triax {
 
@@ -19,7 +20,8 @@ PartialGradients::PartialGradients(const ModelConfig& config, Group& tp) {
   }
 }
 
-void PartialGradients::sum(const at::Tensor& gradient,
+void PartialGradients::sum(const at::Tensor& part,
+                           const Range& elements,
                            const ParameterLayout& layout) {
   if (!replicas_ || !layout.is_gradient_partial) {
     return;
@@ -29,8 +31,11 @@ void PartialGradients::sum(const at::Tensor& gradient,
       continue;
     }
     // K and V are whole rows of the fused weight, and contiguous.
-    const Range rows = piece.stored_rows();
-    all_reduce(*replicas_, gradient.narrow(0, rows.start, rows.length));
+    const Range mine = intersection(stored_elements(piece, layout), elements);
+    if (mine.length > 0) {
+      all_reduce(*replicas_,
+                 part.narrow(0, mine.start - elements.start, mine.length));
+    }
   }
 }
 

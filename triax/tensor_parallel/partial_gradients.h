@@ -19,9 +19,12 @@ class PartialGradients {
   /// Every rank of `tp` must call: the replicas' group is split off it.
   PartialGradients(const ModelConfig& config, Group& tp);
 
-  /// Every replica must call with the same parameters in the same order. Does
+  /// `part` holds `elements` of a flattened gradient. Every replica must call
+  /// with the same elements of the same parameters in the same order. Does
   /// nothing for layouts that are not partial.
-  void sum(const at::Tensor& gradient, const ParameterLayout& layout);
+  void sum(const at::Tensor& part,
+           const Range& elements,
+           const ParameterLayout& layout);
 
  private:
   std::unique_ptr<Group> replicas_;  // nullptr where every head has one rank
