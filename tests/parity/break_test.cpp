@@ -19,6 +19,7 @@ const Overrides kEverything = {"parallel.dp=2",
                                "model.vocab_size=11",
                                "model.resid_pdrop=0.1",
                                "data.mask_document_ends=true",
+                               "parallel.zero=2",
                                "training.microbatch_size=1"};
 
 /// Layouts on which only some of it can, without clipping to hide behind.
@@ -39,7 +40,10 @@ const std::vector<Overrides>& small_layouts() {
        "model.family=gpt2",
        "model.vocab_size=11",
        "parallel.order=pp-tp-dp"},
-      {"parallel.dp=3", "parallel.pp=2", "model.attn_pdrop=0.1"},
+      {"parallel.dp=3",
+       "parallel.pp=2",
+       "model.attn_pdrop=0.1",
+       "parallel.zero=1"},
       {"parallel.pp=2", "parallel.stages=[1,3]"},
   };
   return layouts;

@@ -29,6 +29,8 @@ RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
   config.parallel.pp = 1;
   config.parallel.dp = 1;
   config.parallel.stages.clear();
+  config.parallel.zero = 0;
+  config.parallel.zero_group = 0;
   config.training.microbatch_size = microbatch_size;
   return config;
 }

@@ -476,7 +476,7 @@ VerifyReport verify(const RunConfig& config,
     noise.add(record_alone(other, options.num_steps));
   }
   VerifyReport report = ReportBuilder(tried, layout, one_rank, noise).build();
-  report.plan = mesh.dims().name();
+  report.plan = plan_name(tried.parallel);
   report.num_steps = options.num_steps;
   return report;
 }
