@@ -146,6 +146,27 @@ def layouts(is_quick):
     return claim
 
 
+def zero(is_quick):
+    """Ours against ours: what it costs to split what replicas keep."""
+    require_step_programs(with_peer=False)
+    _, overrides = _model(is_quick)
+    common = ["parallel.dp=2", f"training.steps={_steps(is_quick)}"] + overrides
+    claim = Claim("zero", "Two replicas of one thread that split optimizer "
+                  "state (zero 1) and gradients (zero 2), against two that do "
+                  "not", [], [])
+    plain = "dp2"
+    claim.sides.append(triax_side(plain, LLAMA, common))
+    for stage in (1, 2):
+        ours = f"dp2_zero{stage}"
+        claim.sides.append(triax_side(
+            ours, LLAMA, [f"parallel.zero={stage}"] + common))
+        claim.points.append(Point(f"zero {stage}", "tokens_per_s", "tokens/s",
+                                  ours, plain, 0.97,
+                                  note="one microbatch a step"))
+        claim.alike.append((ours, plain))
+    return claim
+
+
 # ---- collectives
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -240,5 +261,5 @@ def overlap(is_quick):
 
 
 CLAIMS = {claim.__name__: claim for claim in (
-    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, collectives,
+    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, collectives,
     first_step, overlap)}
