@@ -165,6 +165,24 @@ def memory_modes(is_quick):
         claim.points.append(Point(name, "tokens_per_s", "tokens/s", name,
                                   theirs, target))
         claim.alike.append((name, theirs))
+def zero(is_quick):
+    """Ours against ours: what it costs to split what replicas keep."""
+    require_step_programs(with_peer=False)
+    _, overrides = _model(is_quick)
+    common = ["parallel.dp=2", f"training.steps={_steps(is_quick)}"] + overrides
+    claim = Claim("zero", "Two replicas of one thread that split optimizer "
+                  "state (zero 1) and gradients (zero 2), against two that do "
+                  "not", [], [])
+    plain = "dp2"
+    claim.sides.append(triax_side(plain, LLAMA, common))
+    for stage in (1, 2):
+        ours = f"dp2_zero{stage}"
+        claim.sides.append(triax_side(
+            ours, LLAMA, [f"parallel.zero={stage}"] + common))
+        claim.points.append(Point(f"zero {stage}", "tokens_per_s", "tokens/s",
+                                  ours, plain, 0.97,
+                                  note="one microbatch a step"))
+        claim.alike.append((ours, plain))
     return claim
 
 
@@ -264,3 +282,5 @@ def overlap(is_quick):
 CLAIMS = {claim.__name__: claim for claim in (
     step_one_rank, step_dp2, step_tp2, step_pp2, layouts, memory_modes,
     collectives, first_step, overlap)}
+    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, collectives,
+    first_step, overlap)}

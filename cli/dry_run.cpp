@@ -22,7 +22,7 @@ std::string batch_text(const RunConfig& config) {
   return fmt::format(
       "{}: mesh dp {} × pp {} × tp {} = {} ranks; {} parameters; {} steps of "
       "{} sequences ({} tokens) in {} microbatches of {}\n",
-      dims.name(),
+      plan_name(config.parallel),
       dims.dp,
       dims.pp,
       dims.tp,

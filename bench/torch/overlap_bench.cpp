@@ -100,11 +100,12 @@ class OverlapRank {
         rank_(rank),
         recorder_(board, rank),
         chain_(kFirstTokens),
-        gradients_(chain_.parameters()),
-        reducer_(gradients_, dp, {.cap_bytes = 1}) {
+        gradients_(chain_.parameters(), {.bucket_numel = 1}),
+        groups_(dp),
+        reducer_(gradients_, groups_) {
     reducer_.before_reduce = [this](int) { gradient_ns_.push_back(now_ns()); };
-    const auto bucket_bytes =
-        static_cast<double>(reducer_.buckets()[0].range.length * sizeof(float));
+    const auto bucket_bytes = static_cast<double>(
+        gradients_.layout().largest_bucket() * sizeof(float));
     // Two ranks: an all_reduce costs bytes / bandwidth.
     dp_.emulate({.bytes_per_second = bucket_bytes / kReduceSeconds});
   }
@@ -180,6 +181,7 @@ class OverlapRank {
   Recorder recorder_;
   Chain chain_;
   FlatBuffer gradients_;
+  ReplicaGroups groups_;
   BucketReducer reducer_;
   std::vector<int64_t> gradient_ns_;  // when each bucket's gradient was there
   int64_t step_ = 0;

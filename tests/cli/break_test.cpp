@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 // A layout on which everything can be broken.
 constexpr const char* kLayout =
-    " parallel.dp=2 parallel.tp=2 parallel.pp=2"
+    " parallel.dp=2 parallel.zero=2 parallel.tp=2 parallel.pp=2"
     " model.tie_word_embeddings=true model.num_key_value_heads=1"
     " model.vocab_size=13 model.resid_pdrop=0.1 training.microbatch_size=1"
     " training.gradient_clipping=0.05 'optimizer.freeze=[\"*o_proj*\"]'"

@@ -139,6 +139,22 @@ class RunTest(unittest.TestCase):
         losses = [m["loss"] for m in self.metrics("a")]
         self.assertEqual(losses, [m["loss"] for m in self.metrics("b")])
 
+    def test_every_zero_stage_makes_the_same_run(self):
+        runs = []
+        for zero in (0, 1, 2):
+            result = self.triax(
+                "train", "run.toml", "parallel.tp=1", "parallel.dp=2",
+                "training.microbatch_size=4", f"parallel.zero={zero}",
+                "parallel.bucket_bytes=20000", f"run.dir=zero{zero}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            runs.append([[m[key] for key in ("loss", "grad_norm", "lr")]
+                         + [m.get("validation_loss")]
+                         for m in self.metrics(f"zero{zero}")])
+            if zero > 0:
+                self.assertIn(f"dp2_pp2_zero{zero}", result.stderr)
+        self.assertEqual(runs[0], runs[1])
+        self.assertEqual(runs[0], runs[2])
+
     def test_refuses_a_run_folder_that_exists(self):
         self.path("out").mkdir()
         result = self.triax("train", "run.toml", "run.dir=out")
@@ -228,6 +244,17 @@ class RunTest(unittest.TestCase):
         for key in ("loss", "gradients", "grad_norm", "weights"):
             self.assertLessEqual(report[key]["distance"],
                                  report[key]["bound"])
+
+    def test_verify_proves_zero_and_finds_what_it_forgets(self):
+        layout = ["parallel.tp=1", "parallel.dp=2", "parallel.zero=2",
+                  "parallel.bucket_bytes=20000", "training.precision=fp64"]
+        result = self.triax("verify", "run.toml", *layout)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertTrue(result.stdout.startswith("dp2_pp2_zero2 against "))
+        for name in ("stale-parameter-shard", "shard-not-updated"):
+            result = self.triax("verify", "run.toml", *layout, "--break", name)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertEqual(result.stdout.splitlines()[-1], "different")
 
     def test_verify_finds_what_is_broken(self):
         result = self.triax("verify", "run.toml", "training.precision=fp64",

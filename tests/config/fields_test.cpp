@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -65,7 +66,7 @@ std::string another_value(const Field& field) {
   if (std::holds_alternative<MemberOf<double>>(field.member)) {
     return field.bounds.min >= 1 ? "2.5" : "0.75";
   }
-  return "3";
+  return std::to_string(std::min<int64_t>(3, field.max_built));
 }
 
 TEST(Fields, EachOneChangesItsMemberAlone) {

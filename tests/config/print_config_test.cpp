@@ -35,9 +35,10 @@ double real_within(const Bounds& bounds) {
   return low + share * (high - low);
 }
 
-int64_t whole_within(const Bounds& bounds) {
-  return *rc::gen::inRange<int64_t>(static_cast<int64_t>(bounds.min),
-                                    static_cast<int64_t>(bounds.max) + 1);
+int64_t whole_within(const Field& field) {
+  const auto max = static_cast<int64_t>(field.bounds.max);
+  return *rc::gen::inRange<int64_t>(static_cast<int64_t>(field.bounds.min),
+                                    std::min(max, field.max_built) + 1);
 }
 
 struct Chooser {
@@ -49,10 +50,10 @@ struct Chooser {
     *member(config) = *rc::gen::arbitrary<bool>();
   }
   void operator()(MemberOf<int> member) {
-    *member(config) = static_cast<int>(whole_within(field.bounds));
+    *member(config) = static_cast<int>(whole_within(field));
   }
   void operator()(MemberOf<int64_t> member) {
-    *member(config) = whole_within(field.bounds);
+    *member(config) = whole_within(field);
   }
   void operator()(MemberOf<double> member) {
     *member(config) = real_within(field.bounds);

@@ -3,10 +3,12 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "tests/support/run_ranks.h"
 #include "triax/mesh/tensor_group.h"
@@ -35,6 +37,41 @@ TEST(GradNorm, IsLayoutFree) {
   });
 }
 
+double owned_squares(const at::Tensor& gradient,
+                     const ParameterLayout& layout) {
+  ExactSum sum;
+  add_owned_squares(sum, gradient.view({-1}), {0, gradient.numel()}, layout);
+  return sum.value();
+}
+
+// The bits do not depend on where a gradient is cut, nor on the order.
+TEST(GradNorm, IsTheSameHoweverAGradientIsCut) {
+  at::manual_seed(1);
+  const at::Tensor gradient =
+      at::randn({50, 37}, at::TensorOptions(at::kFloat)) * 1e3;
+  ParameterLayout layout;
+  layout.shape = {50, 37};
+  const Piece first{"a", {20, 37}, {{0, 20}, {0, 37}}, {0, 0}, false, 1, 0, {}};
+  const Piece copy{"b", {30, 37}, {{0, 30}, {0, 37}}, {20, 0}, false, 2, 1, {}};
+  for (const auto& pieces : {std::vector{first}, std::vector{first, copy}}) {
+    layout.pieces = pieces;
+    const double whole = owned_squares(gradient, layout);
+    EXPECT_GT(whole, 0.0);
+    for (int64_t length : {64, 128, 448, 1792}) {
+      ExactSum sum;
+      for (int64_t end = gradient.numel(); end > 0;) {
+        const int64_t start = (end - 1) / length * length;
+        add_owned_squares(sum,
+                          gradient.view({-1}).narrow(0, start, end - start),
+                          {start, end - start},
+                          layout);
+        end = start;
+      }
+      EXPECT_EQ(sum.value(), whole) << length;
+    }
+  }
+}
+
 TEST(GradNorm, CountsAReplicatedPieceOnce) {
   ParameterLayout layout;
   layout.shape = {6, 2};
@@ -42,9 +79,9 @@ TEST(GradNorm, CountsAReplicatedPieceOnce) {
   Piece k{"k", {2, 2}, {{0, 2}, {0, 2}}, {4, 0}, false, 2, 0, {}};
   const at::Tensor gradient = at::ones({6, 2}, at::kDouble);
   layout.pieces = {q, k};
-  EXPECT_EQ(owned_sum_of_squares(gradient, layout), 12.0);
+  EXPECT_EQ(owned_squares(gradient, layout), 12.0);
   layout.pieces[1].replica = 1;
-  EXPECT_EQ(owned_sum_of_squares(gradient, layout), 8.0);
+  EXPECT_EQ(owned_squares(gradient, layout), 8.0);
 }
 
 TEST(ClipFactor, LeavesSmallNormsAlone) {

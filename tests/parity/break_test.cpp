@@ -26,6 +26,7 @@ const Overrides kEverything = {"parallel.dp=2",
                                "lr=5e-3, weight_decay=0.5}]",
                                "model.resid_pdrop=0.1",
                                "data.mask_document_ends=true",
+                               "parallel.zero=2",
                                "training.microbatch_size=1"};
 
 /// What the kinds need that break sequence parallelism.
@@ -57,7 +58,10 @@ const std::vector<Overrides>& small_layouts() {
        "model.family=gpt2",
        "model.vocab_size=11",
        "parallel.order=pp-tp-dp"},
-      {"parallel.dp=3", "parallel.pp=2", "model.attn_pdrop=0.1"},
+      {"parallel.dp=3",
+       "parallel.pp=2",
+       "model.attn_pdrop=0.1",
+       "parallel.zero=1"},
       {"parallel.pp=2", "parallel.stages=[1,3]"},
       kSplitSequence + Overrides{"parallel.tp=2", "model.family=gpt2"},
       kSplitSequence + Overrides{"parallel.tp=4",

@@ -159,7 +159,8 @@ LossAndGradient run_unequal(const std::vector<std::vector<Tokens>>& replicas) {
   run_ranks(static_cast<int>(replicas.size()), [&](auto world) {
     const at::Tensor w = at::ones({2}, at::kDouble).requires_grad_();
     FlatBuffer buffer({w});
-    BucketReducer reducer(buffer, *world, {});
+    ReplicaGroups groups(*world);
+    BucketReducer reducer(buffer, groups);
     const std::vector<Tokens>& mine = replicas[world->rank()];
     double loss = 0;
     for (size_t i = 0; i < mine.size(); ++i) {
@@ -229,7 +230,8 @@ TEST(Case23, TiedGradientsAreMeansOfReplicasThenSumsOfStages) {
     const double mine = 1.0 + 4.0 * mesh.coord().pp + 2.0 * mesh.coord().dp;
     const at::Tensor weight = at::ones({1}, at::kDouble).requires_grad_();
     FlatBuffer buffer({weight});
-    BucketReducer reducer(buffer, mesh.group(Axis::kDp), {});
+    ReplicaGroups groups(mesh.group(Axis::kDp));
+    BucketReducer reducer(buffer, groups);
     reducer.prepare();
     torch::autograd::backward({(weight * (mine / 2)).sum()}, {});
     reducer.finish();
@@ -249,7 +251,16 @@ const std::vector<Overrides>& layouts_with_copies() {
       plan_overrides("tp2_pp2") + Overrides{"training.precision=fp32",
                                             "model.num_key_value_heads=1",
                                             "model.tie_word_embeddings=true"},
-      plan_overrides("dp3") + Overrides{"training.precision=bf16_autocast"}};
+      plan_overrides("dp3") + Overrides{"training.precision=bf16_autocast"},
+      // Case 23, of the weights.
+      plan_overrides("dp2_pp2_zero1") + gpt2,
+      plan_overrides("dp2_pp2_zero2") + gpt2,
+      plan_overrides("dp2_tp2_pp2_zero2") +
+          Overrides{"training.precision=fp32",
+                    "model.num_key_value_heads=1",
+                    "model.tie_word_embeddings=true"},
+      plan_overrides("dp4_zero2_group2") +
+          Overrides{"training.precision=fp32", "training.microbatch_size=1"}};
   return layouts;
 }
 

@@ -2,7 +2,10 @@
 // Every layout equals one rank, case by case.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <ostream>
+#include <set>
 #include <tuple>
 
 #include "tests/support/layout_run.h"
@@ -167,7 +170,8 @@ const auto kAllPlans = testing::Values("tp2",
                                        "pp4",
                                        "tp4",
                                        "dp3");
-const auto kMainPlans = testing::Values("tp2", "pp2", "dp2", "dp2_tp2_pp2");
+const auto kMainPlans = testing::Values(
+    "tp2", "pp2", "dp2", "dp2_tp2_pp2", "dp2_tp2_zero1", "dp2_pp2_zero2");
 
 INSTANTIATE_TEST_SUITE_P(Models,
                          Parity,
@@ -193,6 +197,63 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values("tp2", "tp4", "tp2_pp2", "dp2_tp2", "dp2_tp2_pp2"),
         testing::ValuesIn(sequence_cases())),
     test_name);
+/// Layouts with ZeRO; four replicas need smaller microbatches.
+class ParityZero : public Parity {};
+
+TEST_P(ParityZero, EqualsOneRank) {
+  const bool is_dp4 = std::string(std::get<0>(GetParam())).starts_with("dp4");
+  expect_equal(GetParam(),
+               is_dp4 ? Overrides{"training.microbatch_size=1"} : Overrides{});
+}
+
+const auto kZeroPlans = testing::Values("dp2_zero1",
+                                        "dp3_zero1",
+                                        "dp4_zero1",
+                                        "dp2_tp2_zero1",
+                                        "dp2_pp2_zero1",
+                                        "dp2_tp2_pp2_zero1",
+                                        "dp2_zero2",
+                                        "dp3_zero2",
+                                        "dp4_zero2",
+                                        "dp2_tp2_zero2",
+                                        "dp2_pp2_zero2",
+                                        "dp2_tp2_pp2_zero2",
+                                        "dp4_zero1_group2",
+                                        "dp4_zero2_group2");
+
+/// Those of the cases above in which ZeRO could go wrong.
+std::vector<Case> zero_cases() {
+  const std::set<std::string> names = {"llama",
+                                       "gpt2",
+                                       "llama_tied",
+                                       "kv1",
+                                       "odd_vocab_tied_gpt2",
+                                       "accumulation",
+                                       "frozen_layer",
+                                       "frozen_tied",
+                                       "frozen_first_half",
+                                       "frozen_all_but_head",
+                                       "groups",
+                                       "small_buckets",
+                                       "middle_buckets",
+                                       "clipping",
+                                       "sgd_momentum",
+                                       "everything"};
+  std::vector<Case> cases;
+  for (const auto& all : {model_cases(), training_cases()}) {
+    std::copy_if(
+        all.begin(), all.end(), std::back_inserter(cases), [&](const Case& c) {
+          return names.contains(c.name);
+        });
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Zero,
+                         ParityZero,
+                         testing::Combine(kZeroPlans,
+                                          testing::ValuesIn(zero_cases())),
+                         test_name);
 
 class ParityFp32 : public Parity {};
 

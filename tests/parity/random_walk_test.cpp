@@ -44,6 +44,7 @@ enum Dimension {
   kFreeze,
   kGroup,
   kSequence,
+  kZeroGroup,
   kNumDependent
 };
 
@@ -69,7 +70,7 @@ const std::vector<Degrees>& all_degrees() {
 }
 
 constexpr int kDependentSizes[kNumDependent - 1] = {
-    2, 3, 4, 3, 4, 3, 4, 3, 4, 4, 2, 3};
+    2, 3, 4, 3, 4, 3, 4, 3, 4, 4, 2, 3, 2};
 
 /// Dimensions that only set keys, whatever the others are.
 const std::vector<std::vector<Overrides>>& independent() {
@@ -81,6 +82,7 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"parallel.order=dp-tp-pp"},
        {"parallel.order=dp-pp-tp"}},
       {{}, {"parallel.schedule=gpipe"}},
+      {{}, {"parallel.zero=1"}, {"parallel.zero=2"}},
       {{},
        {"model.intermediate_size=23"},
        {"model.intermediate_size=7"},
@@ -152,6 +154,9 @@ Overrides layout_overrides(const Draw& draw, const Degrees& degrees) {
   Overrides overrides = {set("parallel.tp", degrees.tp),
                          set("parallel.pp", degrees.pp),
                          set("parallel.dp", degrees.dp)};
+  if (draw[kZeroGroup] == 1 && degrees.dp % 2 == 0) {
+    overrides.push_back(set("parallel.zero_group", degrees.dp / 2));
+  }
   const int layers = degrees.pp + draw[kLayers];
   overrides.push_back(set("model.num_hidden_layers", layers));
   std::vector<int> stages(degrees.pp, 1);

@@ -43,7 +43,9 @@ TEST(MemoryModel, CountsATinyModelByHand) {
   // 32 each, out 64, gate, up and down 128 each
   const int64_t numel = 80 + 80 + 8 + 2 * (16 + 64 + 32 + 32 + 64 + 3 * 128);
   EXPECT_EQ(bytes_of(stage, "parameters"), 4 * numel);
-  EXPECT_EQ(bytes_of(stage, "gradients"), 4 * numel);
+  // Each parameter takes a multiple of 64.
+  const int64_t aligned = 128 + 128 + 64 + 2 * (128 + 128 + 64 + 256 + 128);
+  EXPECT_EQ(bytes_of(stage, "gradients"), 4 * aligned);
   EXPECT_EQ(bytes_of(stage, "optimizer"), 8 * numel);
   // 8 tokens; a layer: two norms' inputs and inverse rms, two inputs of
   // products, q, k, v and the result, a number a head, gate, up, product
@@ -207,6 +209,32 @@ TEST(MemoryModel, OnlyTheLastStageHasLogits) {
   // Stage 0 keeps two outputs and gets a gradient; stage 1 sends one.
   EXPECT_EQ(bytes_of(stages[0], "pipeline"), 3 * 8 * 8 * 4);
   EXPECT_EQ(bytes_of(stages[1], "pipeline"), 1 * 8 * 8 * 4);
+}
+
+// Two replicas: a bucket for each parameter, padded to two shards of 64.
+TEST(MemoryModel, ZeroSplitsTheOptimizerThenTheGradients) {
+  RunConfig config = tiny_run();
+  config.parallel.dp = 2;
+  config.parallel.bucket_bytes = 1;
+  const int64_t parameters = bytes_of(config, "parameters");
+  const int64_t padded =
+      4 * (128 + 128 + 128 + 2 * (2 * 128 + 128 + 128 + 256 + 128));
+  config.parallel.zero = 1;
+  EXPECT_EQ(bytes_of(config, "parameters"), padded);
+  EXPECT_EQ(bytes_of(config, "gradients"), padded);
+  // Embedding and head 64 of 80, norms 8; qkv 64 of 128, out 64, up 128 of
+  // 256, down 64 of 128.
+  const int64_t most = 64 + 64 + 8 + 2 * (8 + 8 + 64 + 64 + 128 + 64);
+  EXPECT_EQ(bytes_of(config, "optimizer"), 8 * most);
+  config.parallel.zero = 2;
+  EXPECT_EQ(bytes_of(config, "parameters"), padded);
+  EXPECT_EQ(bytes_of(config, "gradients"), padded / 2);
+  EXPECT_EQ(bytes_of(config, "buckets"), 2 * 4 * 256);
+  EXPECT_EQ(bytes_of(config, "optimizer"), 8 * most);
+  EXPECT_THAT(memory_table(predict_memory(config)),
+              testing::HasSubstr("4 B x elements / 2, "));
+  config.parallel.dp = 1;
+  EXPECT_EQ(bytes_of(config, "parameters"), parameters);
 }
 
 TEST(MemoryModel, TableHasARowForEachKindAndAColumnForEachStage) {

@@ -44,7 +44,10 @@ Overrides plan_overrides(const std::string& plan) {
   Overrides overrides;
   std::istringstream words(plan);
   for (std::string word; std::getline(words, word, '_');) {
-    overrides.push_back("parallel." + word.substr(0, 2) + "=" + word.substr(2));
+    const size_t digits = word.find_first_of("0123456789");
+    const std::string axis = word.substr(0, digits);
+    overrides.push_back("parallel." + (axis == "group" ? "zero_group" : axis) +
+                        "=" + word.substr(digits));
   }
   return overrides;
 }

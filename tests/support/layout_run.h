@@ -17,7 +17,8 @@ using Overrides = std::vector<std::string>;
 
 Overrides operator+(Overrides a, const Overrides& b);
 
-/// The overrides of a plan name: "dp2_tp2" is parallel.dp=2 and parallel.tp=2.
+/// The overrides of a plan name: "dp2_zero1" is parallel.dp=2 and
+/// parallel.zero=1, "group2" parallel.zero_group=2.
 Overrides plan_overrides(const std::string& plan);
 
 /// tests/parity/walk.toml with overrides, resolved; not yet checked.

@@ -4,6 +4,7 @@
 #include "triax/base/error.h"
 #include "triax/config/pattern_setting.h"
 #include "triax/plan/logical_parameters.h"
+#include "triax/plan/zero_stages.h"
 
 namespace triax {
 namespace {
@@ -95,6 +96,12 @@ const std::vector<BreakInfo>& break_table() {
       {Break::kMoveUnusedRow,
        "move-unused-row",
        "each update moves an embedding row that no token of the batch uses"},
+      {Break::kStaleParameterShard,
+       "stale-parameter-shard",
+       "ZeRO: the other shards of one bucket's parameters are not fetched"},
+      {Break::kShardNotUpdated,
+       "shard-not-updated",
+       "ZeRO: all shards but the first are never updated"},
   };
   return table;
 }
@@ -165,6 +172,10 @@ std::optional<std::string> missing_for(Break kind, const RunConfig& config) {
       return needs(!config.optimizer.freeze.empty(), "optimizer.freeze");
     case Break::kMoveUnusedRow:
       return std::nullopt;
+    case Break::kStaleParameterShard:
+    case Break::kShardNotUpdated:
+      return needs(num_shards(parallel) > 1,
+                   "dp above 1 and parallel.zero above 0");
   }
   return std::nullopt;
 }

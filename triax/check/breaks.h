@@ -36,6 +36,8 @@ enum class Break {
   kSkipClipping,
   kMoveFrozen,
   kMoveUnusedRow,
+  kStaleParameterShard,
+  kShardNotUpdated,
 };
 
 struct BreakInfo {

@@ -40,6 +40,7 @@ void run_rules(Findings& findings) {
   if (has_model) {
     check_model(findings);
     check_layout(findings);
+    check_zero_group(findings);
   }
   const bool has_sizes = has_model && !findings.has_error();
   check_batch(findings);
@@ -55,6 +56,7 @@ void run_rules(Findings& findings) {
   if (!findings.has_error() && !has_errors(findings.loaded().problems)) {
     check_memory(findings);
     check_deadline(findings);
+    check_zero_buckets(findings);
   }
 }
 

@@ -48,6 +48,7 @@ class Findings {
 // The rules, by subject. Each adds what it finds.
 void check_model(Findings& findings);
 void check_layout(Findings& findings);
+void check_zero_group(Findings& findings);
 void check_batch(Findings& findings);
 void check_training(Findings& findings);
 void check_no_effect(Findings& findings);
@@ -56,6 +57,7 @@ void check_files(Findings& findings);
 /// These need a config without errors: they count its bytes.
 void check_memory(Findings& findings);
 void check_deadline(Findings& findings);
+void check_zero_buckets(Findings& findings);
 /// Needs a model without errors: it asks for the names of its parameters.
 void check_patterns(Findings& findings);
 

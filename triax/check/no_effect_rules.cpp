@@ -3,6 +3,7 @@
 
 #include "triax/check/findings.h"
 #include "triax/config/fields.h"
+#include "triax/plan/zero_stages.h"
 
 namespace triax {
 namespace {
@@ -44,6 +45,10 @@ std::vector<Condition> conditions(const RunConfig& config) {
       {"parallel.sequence_parallel",
        config.parallel.tp > 1,
        "tp is 1, and only its ranks split the sequence"},
+      {"parallel.zero",
+       num_shards(config.parallel) > 1,
+       "one replica holds everything, whatever the stage"},
+      {"parallel.zero_group", config.parallel.zero > 0, "parallel.zero is 0"},
       {"parallel.weigh_embedding_and_head",
        splits_alone,
        "it needs stages = \"auto\" and a pp above 1"},

@@ -210,7 +210,16 @@ class Assigner {
     } else {
       return wrong_type(field_, value);
     }
-    return check_bounds(field_.bounds, static_cast<double>(number));
+    if (Result wrong =
+            check_bounds(field_.bounds, static_cast<double>(number))) {
+      return wrong;
+    }
+    if (number > field_.max_built) {
+      return Complaint{"not-built",
+                       fmt::format("{} is not built yet", number),
+                       fmt::format("use at most {}", field_.max_built)};
+    }
+    return std::nullopt;
   }
 
   Result read_real(const ConfigValue& value, double& number) {

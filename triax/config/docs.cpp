@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "triax/config/fields.h"
 #include "triax/config/rules.h"
 
@@ -39,6 +41,9 @@ std::string meaning(const Field& field) {
   std::string text(field.help);
   if (field.is_default_only) {
     text += "; other values are not built yet";
+  }
+  if (field.max_built < std::numeric_limits<int64_t>::max()) {
+    text += fmt::format("; above {} not built yet", field.max_built);
   }
   if (!field.later.empty()) {
     text += fmt::format("; not built yet: {}", fmt::join(field.later, ", "));

@@ -254,7 +254,13 @@ std::vector<Field> parallel_fields() {
        .help = "ZeRO stage: what replicas split (1 optimizer, 2 gradients, 3 "
                "parameters)",
        .bounds = {.min = 0, .max = 3},
-       .is_default_only = true},
+       .max_built = 2},
+      {.key = "parallel.zero_group",
+       .member = parallel<&Parallel::zero_group>(),
+       .help = "neighbouring replicas that share ZeRO's shards, if fewer than "
+               "dp; their groups hold copies",
+       .bounds = kDegree,
+       .derived = "dp"},
       {.key = "parallel.sequence_parallel",
        .member = parallel<&Parallel::sequence_parallel>(),
        .help = "tensor-parallel ranks split the residual stream and the norms "
@@ -265,8 +271,6 @@ std::vector<Field> parallel_fields() {
        .bounds = {.min = 1, .max = 1LL << 40},
        .unit = Unit::kBytes},
       {.key = "parallel.cp", .help = "context-parallel ranks"},
-      {.key = "parallel.zero_group",
-       .help = "replicas that share ZeRO's parts, if fewer than dp"},
   };
 }
 

@@ -70,6 +70,8 @@ struct Field {
   int list_length = 0;  // of a list of numbers; 0: any
   /// Left out (the member then holds its 0, empty or false): what stands in.
   std::string_view derived = "";
+  /// Whole numbers above it are not built yet.
+  int64_t max_built = std::numeric_limits<int64_t>::max();
   /// Nothing but the default is built.
   bool is_default_only = false;
   /// The rule that refuses a field without a member; `help` says why.

@@ -71,6 +71,8 @@ const std::vector<Rule>& rules() {
       {"layers-fewer-than-stages", "a stage would have no layer"},
       {"stages-fit", "the list of stages does not fit pp or the layers"},
       {"world-size", "tp * pp * dp is not the number of ranks"},
+      {"zero-group-divides", "dp does not split into groups of zero_group"},
+      {"zero-large-buckets", "zero 2 keeps more gradients than zero 1 would"},
       {"few-microbatches", "the pipeline is mostly bubble"},
       // training
       {"batch-triangle", "the batch sizes contradict each other"},

@@ -69,6 +69,7 @@ struct ParallelConfig {
   std::string order = "tp-pp-dp";  // innermost first
   std::string schedule = "1f1b";   // gpipe, 1f1b
   int zero = 0;
+  int zero_group = 0;  // 0: dp
   int chunks = 1;
   bool sequence_parallel = false;
   std::vector<int64_t> stages;            // empty: auto

@@ -1,53 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/data_parallel/bucket.h"
 
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
-
 #include "triax/base/error.h"
+#include "triax/data_parallel/gradient_hooks.h"
 #include "triax/mesh/tensor_group.h"
 
 namespace triax {
-namespace {
 
-/// Runs after autograd has added a parameter's gradient.
-class AfterGradient : public torch::autograd::PostAccumulateGradHook {
- public:
-  explicit AfterGradient(std::function<void()> call) : call_(std::move(call)) {}
-  void operator()(const at::Tensor&) override { call_(); }
-
- private:
-  const std::function<void()> call_;
-};
-
-}  // namespace
-
-std::vector<Bucket> make_buckets(const FlatBuffer& buffer,
-                                 const BucketOptions& options) {
-  std::vector<Bucket> buckets;
-  const int64_t element_bytes =
-      buffer.numel() == 0 ? 1 : buffer.nbytes() / buffer.numel();
-  for (int i = 0; i < buffer.num_parameters(); ++i) {
-    const Range range = buffer.range(i);
-    const bool opens =
-        buckets.empty() ||
-        (buckets.back().range.length + range.length) * element_bytes >
-            options.cap_bytes;
-    if (opens) {
-      buckets.push_back({{range.start, 0}, {}});
-    }
-    buckets.back().range.length += range.length;
-    buckets.back().parameters.push_back(i);
-  }
-  return buckets;
-}
-
-BucketReducer::BucketReducer(FlatBuffer& buffer,
-                             Group& dp,
-                             const BucketOptions& options)
+BucketReducer::BucketReducer(FlatBuffer& buffer, ReplicaGroups& groups)
     : buffer_(buffer),
-      dp_(dp),
-      buckets_(make_buckets(buffer, options)),
+      groups_(groups),
+      buckets_(buffer.layout().buckets),
       bucket_of_(buffer.num_parameters()),
       self_(std::make_shared<BucketReducer*>(this)) {
   for (size_t b = 0; b < buckets_.size(); ++b) {
@@ -56,13 +19,11 @@ BucketReducer::BucketReducer(FlatBuffer& buffer,
     }
   }
   for (int i = 0; i < buffer.num_parameters(); ++i) {
-    auto hook = std::make_unique<AfterGradient>([self = self_, i] {
+    after_gradient(buffer.parameter(i), [self = self_, i] {
       if (*self != nullptr) {
         (*self)->on_gradient(i);
       }
     });
-    torch::autograd::impl::set_post_acc_grad_hooks(buffer.parameter(i),
-                                                   std::move(hook));
   }
 }
 
@@ -99,9 +60,21 @@ void BucketReducer::start_ready() {
     if (before_reduce) {
       before_reduce(static_cast<int>(next_bucket_));
     }
-    works_.push_back(
-        all_reduce_async(dp_, buffer_.slice(buckets_[next_bucket_].range)));
+    start(buckets_[next_bucket_]);
     ++next_bucket_;
+  }
+}
+
+at::Tensor BucketReducer::shard(const Bucket& bucket) const {
+  return buffer_.slice(shard_of(buffer_.layout(), bucket, groups_.shard()));
+}
+
+void BucketReducer::start(const Bucket& bucket) {
+  if (Group* shards = groups_.shards()) {
+    works_.push_back(shards->reduce_scatter_async(
+        as_buffer(buffer_.slice(bucket.range)), as_buffer(shard(bucket))));
+  } else if (Group* replicas = groups_.replicas()) {
+    works_.push_back(all_reduce_async(*replicas, buffer_.slice(bucket.range)));
   }
 }
 
@@ -113,6 +86,15 @@ void BucketReducer::finish() {
     work.wait();
   }
   works_.clear();
+  if (groups_.shards() != nullptr && groups_.replicas() != nullptr) {
+    for (const Bucket& bucket : buckets_) {
+      works_.push_back(all_reduce_async(*groups_.replicas(), shard(bucket)));
+    }
+    for (Work& work : works_) {
+      work.wait();
+    }
+    works_.clear();
+  }
   is_last_microbatch_ = false;
 }
 

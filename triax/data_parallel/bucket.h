@@ -8,35 +8,23 @@
 
 #include "triax/comm/group.h"
 #include "triax/data_parallel/flat_buffer.h"
+#include "triax/data_parallel/replica_groups.h"
 
 namespace triax {
 
-struct BucketOptions {
-  /// A bucket is closed once it holds as many bytes; a parameter is never
-  /// split, so a larger one has a bucket of its own.
-  int64_t cap_bytes = 25 << 20;
-};
-
-/// Which parameters of a flat buffer are reduced together.
-struct Bucket {
-  Range range;                  // in the flat buffer
-  std::vector<int> parameters;  // their indices there
-};
-
-/// Groups the parameters in the buffer's order; the buckets cover it.
-std::vector<Bucket> make_buckets(const FlatBuffer& buffer,
-                                 const BucketOptions& options);
-
 /// Sums the gradients of a flat buffer over the replicas, each bucket as soon
-/// as the backward pass has finished its parameters.
+/// as the backward pass has finished its parameters. Where the buffer's layout
+/// has shards, a rank gets the sum of its own shard of each bucket; the rest
+/// of the bucket is then of no use.
 ///
-/// In each step every rank of `dp` calls prepare() before the last
-/// microbatch's backward and finish() after it. Between prepare() and finish()
-/// a parameter's gradient is final once its hook has run; parameters whose
-/// hook never ran (unused ones) are reduced in finish().
+/// In each step every rank of dp calls prepare() before the last microbatch's
+/// backward and finish() after it. Between prepare() and finish() a
+/// parameter's gradient is final once its hook has run; parameters whose hook
+/// never ran (unused ones) are reduced in finish().
 class BucketReducer {
  public:
-  BucketReducer(FlatBuffer& buffer, Group& dp, const BucketOptions& options);
+  /// Both must outlive the reducer; the groups must have the layout's shards.
+  BucketReducer(FlatBuffer& buffer, ReplicaGroups& groups);
   ~BucketReducer();
   BucketReducer(const BucketReducer&) = delete;
   BucketReducer& operator=(const BucketReducer&) = delete;
@@ -46,7 +34,6 @@ class BucketReducer {
   /// Reduces what is left and waits for all.
   void finish();
 
-  const std::vector<Bucket>& buckets() const { return buckets_; }
   /// Called with a bucket's index just before its reduction starts, when its
   /// gradients are this replica's own.
   std::function<void(int bucket)> before_reduce;
@@ -54,10 +41,12 @@ class BucketReducer {
  private:
   void on_gradient(int parameter);
   void start_ready();
+  void start(const Bucket& bucket);
+  at::Tensor shard(const Bucket& bucket) const;
 
   FlatBuffer& buffer_;
-  Group& dp_;
-  const std::vector<Bucket> buckets_;
+  ReplicaGroups& groups_;
+  const std::vector<Bucket>& buckets_;
   std::vector<int> bucket_of_;
   std::vector<int> missing_;  // per bucket: gradients yet to come
   std::vector<bool> arrived_;

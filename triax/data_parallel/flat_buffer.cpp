@@ -6,33 +6,47 @@
 #include "triax/base/error.h"
 
 namespace triax {
-namespace {
 
-int64_t aligned(int64_t numel) {
-  return (numel + kFlatAlignment - 1) / kFlatAlignment * kFlatAlignment;
+std::vector<int64_t> numels_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<int64_t> numels;
+  for (const at::Tensor& tensor : tensors) {
+    numels.push_back(tensor.numel());
+  }
+  return numels;
 }
 
-}  // namespace
+at::Tensor view_in(const at::Tensor& block,
+                   int64_t start,
+                   const Range& range,
+                   const at::Tensor& parameter) {
+  return block.narrow(0, range.start - start, range.length)
+      .view(parameter.sizes());
+}
 
-FlatBuffer::FlatBuffer(std::vector<at::Tensor> parameters)
-    : parameters_(std::move(parameters)) {
-  int64_t total = 0;
-  for (const at::Tensor& parameter : parameters_) {
-    TRIAX_CHECK(parameter.scalar_type() == parameters_[0].scalar_type(),
+at::TensorOptions options_like(const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& parameter : parameters) {
+    TRIAX_CHECK(parameter.scalar_type() == parameters[0].scalar_type(),
                 "a flat buffer holds one dtype");
-    ranges_.push_back({total, aligned(parameter.numel())});
-    total += ranges_.back().length;
   }
-  const auto options = parameters_.empty()
-                           ? at::TensorOptions(at::kFloat)
-                           : parameters_[0].options().requires_grad(false);
-  flat_ = at::zeros({total}, options);
+  return parameters.empty() ? at::TensorOptions(at::kFloat)
+                            : parameters[0].options().requires_grad(false);
+}
+
+FlatBuffer::FlatBuffer(std::vector<at::Tensor> parameters, FlatLayout layout)
+    : parameters_(std::move(parameters)), layout_(std::move(layout)) {
+  TRIAX_CHECK(layout_.parameters.size() == parameters_.size(),
+              layout_.parameters.size());
+  flat_ = at::zeros({layout_.numel()}, options_like(parameters_));
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i];
-    gradients_.push_back(flat_.narrow(0, ranges_[i].start, parameter.numel())
-                             .view(parameter.sizes()));
+    gradients_.push_back(view_in(flat_, 0, layout_.parameters[i], parameter));
     parameter.mutable_grad() = gradients_.back();
   }
+}
+
+FlatBuffer::FlatBuffer(std::vector<at::Tensor> parameters,
+                       const FlatOptions& options)
+    : FlatBuffer(parameters, make_flat_layout(numels_of(parameters), options)) {
 }
 
 at::Tensor FlatBuffer::slice(const Range& range) const {

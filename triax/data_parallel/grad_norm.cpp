@@ -7,11 +7,13 @@
 #include <limits>
 
 #include "triax/base/error.h"
+#include "triax/plan/zero_stages.h"
 
 namespace triax {
 namespace {
 
-constexpr int64_t kBlock = 4096;
+/// A shard of a gradient begins and ends between two blocks.
+constexpr int64_t kBlock = kFlatAlignment;
 constexpr int kLanes = 16;
 
 template <class T>
@@ -28,47 +30,65 @@ double block_sum(const T* values, int64_t count) {
     const double value = values[i];
     lanes[i % kLanes] += value * value;
   }
-  double sum = 0;
-  for (double lane : lanes) {
-    sum += lane;
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) {
+      lanes[lane] += lanes[lane + width];
+    }
   }
-  return sum;
+  return lanes[0];
 }
 
+/// `values` holds elements from `first` on; adds those of `range`.
 template <class T>
-double blocked_sum(const T* values, int64_t numel) {
-  double sum = 0;
-  for (int64_t start = 0; start < numel; start += kBlock) {
-    sum += block_sum(values + start, std::min(kBlock, numel - start));
+void add_range(ExactSum& sum,
+               const T* values,
+               int64_t first,
+               const Range& range) {
+  const int64_t end = range.start + range.length;
+  for (int64_t start = range.start; start < end;) {
+    const int64_t next = std::min(end, (start / kBlock + 1) * kBlock);
+    sum.add(block_sum(values + (start - first), next - start));
+    start = next;
   }
-  return sum;
+}
+
+void add_squares(ExactSum& sum,
+                 const at::Tensor& part,
+                 int64_t first,
+                 const Range& range) {
+  TRIAX_CHECK(part.is_contiguous(), "squares are summed over whole rows");
+  if (part.scalar_type() == at::kDouble) {
+    add_range(sum, part.const_data_ptr<double>(), first, range);
+    return;
+  }
+  TRIAX_CHECK(part.scalar_type() == at::kFloat, "gradients are fp32 or fp64");
+  add_range(sum, part.const_data_ptr<float>(), first, range);
 }
 
 }  // namespace
 
 double sum_of_squares(const at::Tensor& tensor) {
-  TRIAX_CHECK(tensor.is_contiguous(), "sum_of_squares takes whole rows");
-  if (tensor.scalar_type() == at::kDouble) {
-    return blocked_sum(tensor.const_data_ptr<double>(), tensor.numel());
-  }
-  TRIAX_CHECK(tensor.scalar_type() == at::kFloat, "gradients are fp32 or fp64");
-  return blocked_sum(tensor.const_data_ptr<float>(), tensor.numel());
+  ExactSum sum;
+  add_squares(sum, tensor, 0, {0, tensor.numel()});
+  return sum.value();
 }
 
-double owned_sum_of_squares(const at::Tensor& gradient,
-                            const ParameterLayout& layout) {
+void add_owned_squares(ExactSum& sum,
+                       const at::Tensor& part,
+                       const Range& elements,
+                       const ParameterLayout& layout) {
+  TRIAX_CHECK(elements.start % kBlock == 0, elements.start);
   const auto is_owned = [](const Piece& piece) { return piece.replica == 0; };
   if (std::all_of(layout.pieces.begin(), layout.pieces.end(), is_owned)) {
-    return sum_of_squares(gradient);
+    add_squares(sum, part, elements.start, elements);
+    return;
   }
-  double sum = 0;
   for (const Piece& piece : layout.pieces) {
     if (is_owned(piece)) {
-      const Range rows = piece.stored_rows();
-      sum += sum_of_squares(gradient.narrow(0, rows.start, rows.length));
+      const Range mine = intersection(stored_elements(piece, layout), elements);
+      add_squares(sum, part, elements.start, mine);
     }
   }
-  return sum;
 }
 
 double clip_factor(double norm, double max_norm) {

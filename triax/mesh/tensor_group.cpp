@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/mesh/tensor_group.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "triax/base/error.h"
 
 namespace triax {
@@ -35,6 +38,24 @@ void sum_over(Group& group, std::span<double> values, CallSite site) {
       {values.data(), static_cast<int64_t>(values.size()), DType::kFloat64},
       ReduceOp::kSum,
       site);
+}
+
+void sum_over(Group& group, std::span<ExactSum> sums, CallSite site) {
+  std::vector<int64_t> words;
+  for (ExactSum& sum : sums) {
+    const std::span<int64_t> mine = sum.words();
+    words.insert(words.end(), mine.begin(), mine.end());
+  }
+  group.all_reduce(
+      {words.data(), static_cast<int64_t>(words.size()), DType::kInt64},
+      ReduceOp::kSum,
+      site);
+  auto next = words.begin();
+  for (ExactSum& sum : sums) {
+    const std::span<int64_t> mine = sum.words();
+    std::copy_n(next, mine.size(), mine.begin());
+    next += static_cast<int64_t>(mine.size());
+  }
 }
 
 double sum_over(Group& group, double value, CallSite site) {

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "triax/base/exact_sum.h"
 #include "triax/comm/group.h"
 #include "triax/model/scalar_type.h"
 
@@ -36,6 +37,10 @@ inline Work all_reduce_async(Group& group,
 /// Sums each value over the group, in rank order.
 void sum_over(Group& group,
               std::span<double> values,
+              CallSite site = CallSite::current());
+/// Adds each sum up over the group, without rounding.
+void sum_over(Group& group,
+              std::span<ExactSum> sums,
               CallSite site = CallSite::current());
 double sum_over(Group& group,
                 double value,

@@ -103,6 +103,9 @@ void Executor::backward(int microbatch) {
   if (live.output.requires_grad()) {
     torch::autograd::backward({live.output}, gradients);
   }
+  if (calls_.after_backward) {
+    calls_.after_backward();
+  }
   live.output = at::Tensor();
   live.gradient = at::Tensor();
   if (!live.input.defined()) {

@@ -25,6 +25,8 @@ struct StageCalls {
   std::function<at::Tensor(int microbatch)> make_activation;
   /// Called before a microbatch's backward; may be empty.
   std::function<void(int microbatch, bool is_last)> before_backward;
+  /// Called after it; may be empty.
+  std::function<void()> after_backward = {};
 };
 
 /// Carries out one rank's list of actions (from schedule/). Sends are started

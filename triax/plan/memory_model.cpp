@@ -10,6 +10,7 @@
 #include "triax/plan/model_stats.h"
 #include "triax/plan/sharding.h"
 #include "triax/plan/stage_split.h"
+#include "triax/plan/zero_stages.h"
 #include "triax/schedule/proof.h"
 #include "triax/schedule/schedule.h"
 
@@ -65,24 +66,41 @@ class StageCount {
  private:
   void add_states(std::vector<MemoryLine>& lines) const {
     const StoredCount stored = count_stored(layouts_);
-    const int64_t nbytes = stored.num_stored * size_.weight;
-    const int64_t states = config_.optimizer.num_states();
+    const StateBytesOfRank bytes = state_bytes_of_rank(config_, layouts_);
+    const int shards = num_shards(config_.parallel);
+    const bool is_sharded = config_.parallel.zero >= 2 && shards > 1;
+    const std::string share = shards > 1 ? fmt::format(" / {}", shards) : "";
     lines.push_back({"parameters",
-                     nbytes,
+                     bytes.parameters,
                      fmt::format("{} B x elements, at most {} of padding",
                                  size_.weight,
-                                 format_count(stored.num_padding)),
+                                 format_count(stored.num_padding +
+                                              bytes.parameters / size_.weight -
+                                              stored.num_stored)),
                      /*is_state=*/true});
-    lines.push_back({"gradients",
-                     nbytes,
-                     fmt::format("{} B x elements", size_.weight),
-                     /*is_state=*/true});
+    lines.push_back(
+        {"gradients",
+         bytes.gradients,
+         fmt::format("{} B x elements{}, {} of padding",
+                     size_.weight,
+                     is_sharded ? share : "",
+                     format_count(bytes.gradient_padding / size_.weight)),
+         /*is_state=*/true});
+    if (is_sharded) {
+      lines.push_back({"buckets",
+                       bytes.buckets,
+                       fmt::format("{} x the largest bucket, {}",
+                                   bytes.num_blocks,
+                                   format_bytes(bytes.largest_bucket)),
+                       /*is_state=*/true});
+    }
     lines.push_back({"optimizer",
-                     states * nbytes,
-                     fmt::format("{} ({} x {} B) x elements",
+                     bytes.optimizer,
+                     fmt::format("{} ({} x {} B) x elements{}",
                                  config_.optimizer.name,
-                                 states,
-                                 size_.weight),
+                                 config_.optimizer.num_states(),
+                                 size_.weight,
+                                 share),
                      /*is_state=*/true});
   }
 
@@ -252,7 +270,7 @@ int64_t StageMemory::state_bytes() const {
 }
 
 std::vector<StageMemory> predict_memory(const RunConfig& config) {
-  TRIAX_CHECK(config.parallel.zero == 0 && config.memory.offload == "none",
+  TRIAX_CHECK(config.parallel.zero <= 2 && config.memory.offload == "none",
               "not modelled");
   std::vector<StageMemory> stages;
   for (const ModelPart& part : split_stages(config.model, config.parallel)) {

@@ -31,8 +31,9 @@ struct StageMemory {
 };
 
 /// Peak bytes of a training step by stage, for a resolved config without
-/// ZeRO and offload:
-///   parameters, gradients, optimizer state   from plan/sharding's tables
+/// ZeRO 3 and offload:
+///   parameters, gradients, buckets, optimizer state   plan/zero_stages: what
+///                 the rank with most of them holds, padding included
 ///   activations   what the layers keep for backward, for each microbatch that
 ///                 the schedule's own action list holds at its peak; with
 ///                 fp16-sized elements and equal shares a Llama layer keeps

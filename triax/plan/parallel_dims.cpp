@@ -114,6 +114,17 @@ std::string ParallelDims::name() const {
   return name.empty() ? "dp1" : name;
 }
 
+std::string plan_name(const ParallelConfig& config) {
+  std::string name = make_parallel_dims(config).name();
+  if (config.zero > 0) {
+    name += "_zero" + std::to_string(config.zero);
+  }
+  if (config.zero > 0 && config.zero_group > 0) {
+    name += "_group" + std::to_string(config.zero_group);
+  }
+  return name;
+}
+
 ParallelDims make_parallel_dims(const ParallelConfig& config) {
   const ParallelDims dims = {.tp = config.tp,
                              .pp = config.pp,

@@ -46,6 +46,10 @@ struct ParallelDims {
   std::string name() const;
 };
 
+/// A layout in one word: the dims' name and what is split otherwise,
+/// "dp4_pp2_zero1", "dp4_zero2_group2". dp must be resolved.
+std::string plan_name(const ParallelConfig& config);
+
 /// Reads the degrees and `order` ("tp-pp-dp", innermost first); dp must be
 /// resolved. Throws Error when order does not name each axis once or a degree
 /// is below 1.

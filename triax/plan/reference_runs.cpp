@@ -47,6 +47,8 @@ RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
   config.parallel.dp = 1;
   config.parallel.stages.clear();
   config.parallel.sequence_parallel = false;
+  config.parallel.zero = 0;
+  config.parallel.zero_group = 0;
   config.memory.recompute = Recompute::kNone;
   config.training.microbatch_size = microbatch_size;
   return config;

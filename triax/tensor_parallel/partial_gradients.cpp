@@ -5,6 +5,7 @@
 
 #include "triax/base/error.h"
 #include "triax/mesh/tensor_group.h"
+#include "triax/plan/zero_stages.h"
 
 namespace triax {
 
@@ -35,7 +36,8 @@ bool PartialGradients::is_partial(const ParameterLayout& layout) const {
          std::any_of(layout.pieces.begin(), layout.pieces.end(), is_replicated);
 }
 
-void PartialGradients::sum(const at::Tensor& gradient,
+void PartialGradients::sum(const at::Tensor& part,
+                           const Range& elements,
                            const ParameterLayout& layout) {
   if (!is_partial(layout)) {
     return;
@@ -46,9 +48,11 @@ void PartialGradients::sum(const at::Tensor& gradient,
     }
     // K and V are whole rows of the fused weight, and contiguous; what is
     // replicated is one piece.
-    const Range rows = piece.stored_rows();
-    all_reduce(layout.is_gradient_partial ? *replicas_ : tp_,
-               gradient.narrow(0, rows.start, rows.length));
+    const Range mine = intersection(stored_elements(piece, layout), elements);
+    if (mine.length > 0) {
+      all_reduce(layout.is_gradient_partial ? *replicas_ : tp_,
+                 part.narrow(0, mine.start - elements.start, mine.length));
+    }
   }
 }
 

@@ -23,9 +23,12 @@ class PartialGradients {
 
   /// Whether a parameter's gradient is a part until sum() was called.
   bool is_partial(const ParameterLayout& layout) const;
-  /// Every replica must call with the same parameters in the same order. Does
+  /// `part` holds `elements` of a flattened gradient. Every replica must call
+  /// with the same elements of the same parameters in the same order. Does
   /// nothing for layouts that are not partial.
-  void sum(const at::Tensor& gradient, const ParameterLayout& layout);
+  void sum(const at::Tensor& part,
+           const Range& elements,
+           const ParameterLayout& layout);
 
  private:
   Group& tp_;

@@ -153,7 +153,7 @@ class Session {
                     dims.pp,
                     dims.tp,
                     dims.world_size(),
-                    dims.name(),
+                    plan_name(config_.parallel),
                     at::get_num_threads()));
     display_.say(fmt::format(
         "model {} parameters; {} tokens a step, num_microbatches {}, "
@@ -180,8 +180,8 @@ class Session {
     display_.say(fmt::format(
         "rank 0 predicted {}; allocated for gradients {}, for the optimizer {}",
         format_bytes(stages[mesh_.coord().pp].total_bytes()),
-        format_bytes(trainer.gradient_bytes()),
-        format_bytes(trainer.optimizer_bytes())));
+        format_bytes(trainer.trained().gradient_bytes()),
+        format_bytes(trainer.trained().optimizer_bytes())));
   }
 
   void train(Trainer& trainer) {

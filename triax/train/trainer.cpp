@@ -7,15 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <string>
 
 #include "triax/base/error.h"
 #include "triax/data_parallel/grad_norm.h"
 #include "triax/mesh/tensor_group.h"
 #include "triax/optim/lr_schedule.h"
-#include "triax/optim/parameter_groups.h"
-#include "triax/plan/sharding.h"
 #include "triax/schedule/gpipe.h"
 #include "triax/schedule/schedule.h"
 #include "triax/train/broken_update.h"
@@ -39,19 +36,6 @@ Loader::Options loader_options(const RunConfig& config, int dp_rank) {
           .prefetch_steps = 2};
 }
 
-/// By the names of the stored parameters. As rank 0 of tp stores them: it owns
-/// rows of everything, where others may hold padding alone, and all of them
-/// must freeze alike.
-std::map<std::string, ParameterSetting> settings_by_name(
-    const RunConfig& config, const ModelPart& part) {
-  std::map<std::string, ParameterSetting> settings;
-  for (const ParameterLayout& layout :
-       parameter_layouts(config.model, part, config.parallel.tp, 0)) {
-    settings[layout.name] = parameter_setting(config.optimizer, layout);
-  }
-  return settings;
-}
-
 }  // namespace
 
 Trainer::Trainer(const RunConfig& config,
@@ -64,10 +48,7 @@ Trainer::Trainer(const RunConfig& config,
       broken_(options.broken),
       on_failure_(options.on_failure),
       rank_model_(build_rank_model(config, mesh, options.broken)),
-      partial_(config.model,
-               mesh.group(Axis::kTp),
-               config.parallel.sequence_parallel) {
-  make_gradients();
+      trained_(config, mesh, rank_model_, options.broken) {
   make_loaders();
   const StageCalls calls = training_calls();
   executor_ = std::make_unique<Executor>(
@@ -83,56 +64,6 @@ std::vector<Action> Trainer::my_actions(bool is_forward_only) const {
           : make_schedule(
                 config_.parallel.schedule, num_stages, num_microbatches);
   return lists[mesh_.coord().pp];
-}
-
-void Trainer::make_gradients() {
-  check_parameter_groups(
-      config_.optimizer,
-      whole_model_layouts(config_.model, config_.parallel.tp));
-  std::vector<at::Tensor> parameters;
-  std::vector<OptimizedTensor> optimized;
-  // Backward finishes the last layers first: lay them out in that order.
-  RunConfig config = config_;
-  if (broken_ == Break::kIgnoreGroups) {
-    config.optimizer.group.clear();
-  }
-  const auto settings = settings_by_name(config, rank_model_.part);
-  const auto& slots = rank_model_.slots;
-  for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot) {
-    const ParameterSetting& setting = settings.at((*slot)->layout.name);
-    (*slot)->tensor.requires_grad_(!setting.is_frozen);
-    if (!setting.is_frozen) {
-      trained_.push_back(*slot);
-      parameters.push_back((*slot)->tensor);
-      optimized.push_back({.parameter = (*slot)->tensor,
-                           .gradient = {},
-                           .lr_scale = setting.lr_scale,
-                           .weight_decay = setting.weight_decay});
-    }
-  }
-  gradients_ = std::make_unique<FlatBuffer>(parameters);
-  for (size_t i = 0; i < optimized.size(); ++i) {
-    optimized[i].gradient = gradients_->gradient(static_cast<int>(i));
-  }
-  reducer_ = std::make_unique<BucketReducer>(
-      *gradients_,
-      mesh_.group(Axis::kDp),
-      BucketOptions{.cap_bytes = config_.parallel.bucket_bytes});
-  if (mesh_.dims().dp > 1 && !has_split_gradients()) {
-    reducer_->before_reduce = [this](int bucket) {
-      for (int parameter : reducer_->buckets()[bucket].parameters) {
-        replica_squares_ += owned_squares(*trained_[parameter]);
-      }
-    };
-  }
-  if (broken_ == Break::kSkipReplicaReduction && mesh_.coord().dp > 0) {
-    reducer_->before_reduce = [this](int bucket) {
-      if (bucket == 0) {
-        gradients_->slice(reducer_->buckets()[0].range).zero_();
-      }
-    };
-  }
-  optimizer_ = make_optimizer(config_.optimizer, std::move(optimized));
 }
 
 void Trainer::make_loaders() {
@@ -162,11 +93,9 @@ StageCalls Trainer::training_calls() {
                      to_scalar_type(storage_dtype(config_.training.precision)));
   };
   calls.before_backward = [this](int microbatch, bool is_last) {
-    break_running_sum(microbatch);
-    if (is_last) {
-      reducer_->prepare();
-    }
+    trained_.before_backward(microbatch, is_last);
   };
+  calls.after_backward = [this] { trained_.after_backward(); };
   return calls;
 }
 
@@ -187,9 +116,11 @@ StepStats Trainer::run_step() {
     data_ = loader_->next();
   }
   run_microbatches();
-  sum_gradients();
+  trained_.sum();
   if (on_gradients) {
+    trained_.gather_gradients();
     on_gradients();
+    trained_.release_gradients();
   }
   const StepSums sums = share_sums();
   const double lr =
@@ -206,9 +137,8 @@ StepStats Trainer::run_step() {
 }
 
 void Trainer::run_microbatches() {
-  gradients_->zero();
+  trained_.begin_step();
   loss_sum_ = 0;
-  replica_squares_ = 0;
   executor_->run();
 }
 
@@ -272,90 +202,39 @@ double Trainer::loss_scale() const {
   return 1.0 / count;
 }
 
-void Trainer::break_running_sum(int microbatch) {
-  if (broken_ == Break::kRescaleRunningSum && microbatch > 0) {
-    gradients_->slice({0, gradients_->numel()}).mul_(0.5);
-  }
-  if (broken_ == Break::kLastMicrobatchOnly) {
-    gradients_->zero();
-  }
-}
-
-void Trainer::sum_gradients() {
-  reducer_->finish();
-  for (ParameterSlot* slot : trained_) {
-    const bool is_skipped = slot->layout.is_gradient_partial
-                                ? broken_ == Break::kSkipKvSum
-                                : broken_ == Break::kSkipSequenceSum;
-    if (!is_skipped) {
-      partial_.sum(slot->tensor.grad(), slot->layout);
-    }
-  }
-  if (broken_ != Break::kUntie) {
-    sum_tied_gradients();
-  }
-}
-
-void Trainer::sum_tied_gradients() {
-  Group* tied = mesh_.tied_stages();
-  if (tied == nullptr || !config_.model.tie_word_embeddings) {
-    return;
-  }
-  const std::string name =
-      mesh_.is_first_stage() ? "embedding.weight" : "head.weight";
-  for (ParameterSlot* slot : trained_) {
-    if (slot->layout.name == name) {
-      all_reduce(*tied, slot->tensor.grad());
-    }
-  }
-}
-
-double Trainer::owned_squares(const ParameterSlot& slot) const {
-  const bool is_tied_copy = config_.model.tie_word_embeddings &&
-                            !mesh_.is_first_stage() &&
-                            slot.layout.name == "head.weight";
-  return is_tied_copy ? 0
-                      : owned_sum_of_squares(slot.tensor.grad(), slot.layout);
-}
-
 Trainer::StepSums Trainer::share_sums() {
-  double owned = 0;
-  for (const ParameterSlot* slot : trained_) {
-    owned += owned_squares(*slot);
-  }
-  // Replicas hold equal sums by now, and tp ranks equal losses: one speaks.
-  const bool is_first_replica = mesh_.coord().dp == 0;
+  // Ranks with equal sums and equal losses: one speaks for all.
   const bool has_loss = mesh_.is_last_stage() && mesh_.coord().tp == 0;
   const bool averages = broken_ == Break::kAverageNorms;
-  std::array<double, 3> sums = {
-      is_first_replica ? (averages ? std::sqrt(owned) : owned) : 0.0,
-      has_loss ? loss_sum_ : 0.0,
-      replica_squares_};
-  sum_over(mesh_.world(), sums);
-  StepSums result{.norm = std::sqrt(sums[0]), .loss = sums[1]};
+  const bool is_alone = broken_ == Break::kSkipNormReduction;
+  const ExactSum owned = trained_.counts_squares() || is_alone
+                             ? trained_.owned_squares()
+                             : ExactSum();
+  std::array<ExactSum, 3> sums = {owned, {}, trained_.part_squares()};
   if (averages) {
-    result.norm = sums[0] / (mesh_.dims().tp * mesh_.dims().pp);
+    sums[0] = {};
+    sums[0].add(std::sqrt(owned.value()));
   }
-  if (broken_ == Break::kSkipNormReduction) {
-    result.norm = std::sqrt(owned);
+  sums[1].add(has_loss ? loss_sum_ : 0.0);
+  sum_over(mesh_.world(), sums);
+  StepSums result{.norm = std::sqrt(sums[0].value()), .loss = sums[1].value()};
+  if (averages) {
+    result.norm = sums[0].value() / (mesh_.dims().tp * mesh_.dims().pp);
   }
-  add_noise(sums[2], result.norm);
+  if (is_alone) {
+    result.norm = std::sqrt(owned.value());
+  }
+  add_noise(sums[2].value(), result.norm);
   return result;
 }
 
-bool Trainer::has_split_gradients() const {
-  return (config_.model.tie_word_embeddings && mesh_.dims().pp > 1) ||
-         config_.model.num_key_value_heads < mesh_.dims().tp ||
-         config_.sequence_shares() > 1;
-}
-
-void Trainer::add_noise(double replica_squares, double norm) {
-  const double dp = mesh_.dims().dp;
-  if (dp > 1 && !has_split_gradients()) {
-    // A replica's gradient is its share of the sum, its mean dp times that;
-    // then the mean over the replicas.
+void Trainer::add_noise(double part_squares, double norm) {
+  const auto num_parts = static_cast<double>(trained_.num_parts());
+  if (num_parts > 0) {
+    // A part's gradient is its share of the sum, its mean num_parts times that;
+    // then the mean over the parts.
     const auto batch = static_cast<double>(config_.training.global_batch_size);
-    noise_.add(batch / dp, replica_squares * dp, batch, norm * norm);
+    noise_.add(batch / num_parts, part_squares * num_parts, batch, norm * norm);
   }
 }
 
@@ -376,7 +255,7 @@ void Trainer::update(double lr, double norm) {
     has_broken_ |= scale != 1.0;
     scale = mesh_.is_last_stage() ? 1.0 : scale;
   }
-  optimizer_->step(lr, scale);
+  trained_.update(lr, scale);
   break_weights(lr);
 }
 

@@ -12,16 +12,13 @@
 #include "triax/check/breaks.h"
 #include "triax/comm/recorder.h"
 #include "triax/config/run_config.h"
-#include "triax/data_parallel/bucket.h"
-#include "triax/data_parallel/flat_buffer.h"
 #include "triax/dataset/corpus.h"
 #include "triax/dataset/loader.h"
 #include "triax/mesh/device_mesh.h"
 #include "triax/optim/gradient_noise.h"
-#include "triax/optim/optimizer.h"
 #include "triax/pipeline_parallel/executor.h"
-#include "triax/tensor_parallel/partial_gradients.h"
 #include "triax/train/rank_model.h"
+#include "triax/train/trained_parameters.h"
 
 namespace triax {
 
@@ -63,19 +60,17 @@ class Trainer {
   int64_t steps_done() const { return steps_done_; }
   const RankModel& rank_model() const { return rank_model_; }
   const Loader& loader() const { return *loader_; }
-  const BucketReducer& reducer() const { return *reducer_; }
-  /// Estimated from replicas against their sum. Empty with dp = 1, and where
-  /// several ranks hold parts of one gradient (KV replicas, tied stages): a
-  /// replica's own gradient is then nowhere whole before the replicas' sum.
+  /// Estimated from parts of the batch against their sum; empty where there are
+  /// none (TrainedParameters::num_parts()).
   std::optional<double> gradient_noise_scale() const;
-  int64_t gradient_bytes() const { return gradients_->nbytes(); }
-  int64_t optimizer_bytes() const { return optimizer_->state_bytes(); }
+  const TrainedParameters& trained() const { return trained_; }
 
   /// False where TrainerOptions::broken found nothing to break in the steps so
   /// far (world rank 0 knows).
   bool has_broken() const;
 
-  /// Called in each step when the gradients are whole, before clipping.
+  /// Called in each step when the gradients are whole, before clipping. With
+  /// ZeRO they are gathered for it.
   std::function<void()> on_gradients;
 
  private:
@@ -85,7 +80,6 @@ class Trainer {
   };
 
   StepStats run_step();
-  void make_gradients();
   void make_loaders();
   StageCalls training_calls();
   void run_microbatches();
@@ -95,16 +89,11 @@ class Trainer {
                            bool is_training);
   LossResult stage_loss(const MicrobatchData& data, const at::Tensor& logits);
   double loss_scale() const;
-  void sum_gradients();
-  void sum_tied_gradients();
-  double owned_squares(const ParameterSlot& slot) const;
   StepSums share_sums();
-  bool has_split_gradients() const;
-  void add_noise(double replica_squares, double norm);
+  void add_noise(double part_squares, double norm);
   void require_finite(const StepSums& sums) const;
   void update(double lr, double norm);
   void break_weights(double lr);
-  void break_running_sum(int microbatch);
   std::vector<Action> my_actions(bool is_forward_only) const;
 
   const RunConfig config_;
@@ -113,16 +102,11 @@ class Trainer {
   const Break broken_;
   const std::function<void(const std::string&)> on_failure_;
   RankModel rank_model_;
-  PartialGradients partial_;
-  std::vector<ParameterSlot*> trained_;  // not frozen, in buffer order
-  std::unique_ptr<FlatBuffer> gradients_;
-  std::unique_ptr<BucketReducer> reducer_;
-  std::unique_ptr<Optimizer> optimizer_;
+  TrainedParameters trained_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<ValidationSet> validation_;
   std::unique_ptr<Executor> executor_;
   GradientNoise noise_;
-  double replica_squares_ = 0;  // of this replica's own gradient
   StepData data_;
   double loss_sum_ = 0;
   int64_t steps_done_ = 0;

@@ -73,7 +73,7 @@ VerifyReport verify(const RunConfig& config,
         "training.gradient_clipping, or a token id that a batch does not use");
   }
   VerifyReport report = comparison->finish(end);
-  report.plan = mesh.dims().name();
+  report.plan = plan_name(tried.parallel);
   report.drifted = layout.drifted();
   return report;
 }

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// ZeRO against plain data parallel: the same bits, and the bytes of the
+// formula.
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "tests/support/layout_run.h"
+#include "tests/support/tensors.h"
+#include "triax/plan/sharding.h"
+#include "triax/plan/zero_stages.h"
+#include "triax/train/gather.h"
+
+namespace triax {
+namespace {
+
+/// What some steps leave on world rank 0.
+struct SomeSteps {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  TensorMap weights;
+  std::vector<std::string> drifted;
+};
+
+SomeSteps run_of(const Overrides& overrides, int num_steps = 4) {
+  const RunConfig config = checked_tiny_run(overrides);
+  SomeSteps run;
+  train_layout(config, [&](Trainer& trainer, DeviceMesh& mesh) {
+    const bool speaks = mesh.rank() == 0;
+    for (int step = 0; step < num_steps; ++step) {
+      const StepStats stats = trainer.step();
+      if (speaks) {
+        run.losses.push_back(stats.loss);
+        run.norms.push_back(stats.grad_norm);
+      }
+    }
+    GatheredTensors gathered =
+        gather_logical(config, mesh, trainer.rank_model().slots, weight_of);
+    if (speaks) {
+      run.weights = std::move(gathered.tensors);
+      run.drifted = std::move(gathered.drifted);
+    }
+  });
+  return run;
+}
+
+void expect_same_bits(const SomeSteps& run,
+                      const SomeSteps& plain,
+                      const std::string& of) {
+  EXPECT_EQ(run.losses, plain.losses) << of;
+  EXPECT_EQ(run.norms, plain.norms) << of;
+  EXPECT_THAT(run.drifted, testing::IsEmpty()) << of;
+  ASSERT_FALSE(plain.weights.empty());
+  for (const auto& [name, weight] : plain.weights) {
+    EXPECT_TRUE(at::equal(run.weights.at(name), weight)) << of << ": " << name;
+  }
+}
+
+Overrides zero_overrides(int zero, int64_t bucket_bytes) {
+  return {fmt::format("parallel.zero={}", zero),
+          fmt::format("parallel.bucket_bytes={}", bucket_bytes)};
+}
+
+struct BitsCase {
+  std::string name;
+  Overrides overrides;
+};
+
+void PrintTo(const BitsCase& bits_case, std::ostream* out) {
+  *out << bits_case.name;
+}
+
+class ZeroBits : public testing::TestWithParam<BitsCase> {};
+
+// One microbatch: replicas are all there is to sum, in rank order.
+TEST_P(ZeroBits, AreThoseOfPlainReplicasWithOneMicrobatch) {
+  const Overrides base =
+      GetParam().overrides + Overrides{"training.gradient_clipping=0.05"};
+  const SomeSteps plain = run_of(base);
+  for (const int zero : {0, 1, 2}) {
+    for (const int64_t bucket_bytes : {1, 3000, 25 << 20}) {
+      expect_same_bits(
+          run_of(base + zero_overrides(zero, bucket_bytes)),
+          plain,
+          fmt::format("zero {}, buckets of {}", zero, bucket_bytes));
+    }
+  }
+}
+
+// Several microbatches: stage 1 still sums them before the replicas; stage 2
+// after them, whatever the buckets.
+TEST_P(ZeroBits, DoNotDependOnBucketsWithSeveralMicrobatches) {
+  const Overrides base =
+      GetParam().overrides + Overrides{"training.microbatch_size=1"};
+  const SomeSteps plain = run_of(base);
+  expect_same_bits(run_of(base + zero_overrides(1, 3000)), plain, "zero 1");
+  const SomeSteps sharded = run_of(base + zero_overrides(2, 1));
+  for (const int64_t bucket_bytes : {3000, 25 << 20}) {
+    expect_same_bits(run_of(base + zero_overrides(2, bucket_bytes)),
+                     sharded,
+                     fmt::format("zero 2, buckets of {}", bucket_bytes));
+  }
+  const bool is_fp64 =
+      checked_tiny_run(base).training.precision == Precision::kFp64;
+  for (size_t step = 0; step < plain.norms.size(); ++step) {
+    EXPECT_NEAR(sharded.norms[step],
+                plain.norms[step],
+                (is_fp64 ? 1e-9 : 1e-2) * plain.norms[step]);
+  }
+}
+
+const Overrides kGpt2 = {"model.family=gpt2", "model.vocab_size=11"};
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts,
+    ZeroBits,
+    testing::Values(BitsCase{"dp2",
+                             {"parallel.dp=2",
+                              "training.microbatch_size=6",
+                              "training.precision=fp32"}},
+                    BitsCase{"dp3",
+                             {"parallel.dp=3",
+                              "training.microbatch_size=4",
+                              "optimizer.group=[{pattern=\"*mlp*\", lr=5e-3, "
+                              "weight_decay=0.5}]",
+                              "optimizer.freeze=[\"*o_proj*\"]"}},
+                    BitsCase{
+                        "dp4",
+                        kGpt2 + Overrides{"parallel.dp=4",
+                                          "training.microbatch_size=3",
+                                          "training.precision=bf16_autocast"}},
+                    BitsCase{"dp2_tp2",
+                             {"parallel.dp=2",
+                              "parallel.tp=2",
+                              "model.num_key_value_heads=1",
+                              "training.microbatch_size=6"}},
+                    BitsCase{"dp2_pp2",
+                             kGpt2 + Overrides{"parallel.dp=2",
+                                               "parallel.pp=2",
+                                               "training.microbatch_size=6",
+                                               "training.precision=fp32"}}),
+    [](const auto& info) { return info.param.name; });
+
+// At any instant gradients take their shard and two buckets, whichever way the
+// microbatches go through the stages.
+TEST(ZeroBytes, GradientsTakeTheShardAndTwoBuckets) {
+  for (const char* schedule : {"1f1b", "gpipe"}) {
+    const RunConfig config =
+        checked_tiny_run({"parallel.dp=2",
+                          "parallel.pp=2",
+                          "parallel.zero=2",
+                          "parallel.bucket_bytes=3000",
+                          "model.tie_word_embeddings=true",
+                          "training.global_batch_size=8",
+                          "training.microbatch_size=1",
+                          std::string("parallel.schedule=") + schedule});
+    ASSERT_EQ(config.num_microbatches(), 4);
+    train_layout(config, [&](Trainer& trainer, DeviceMesh& mesh) {
+      for (int step = 0; step < 3; ++step) {
+        trainer.step();
+      }
+      const StateBytesOfRank bytes = state_bytes_of_rank(
+          config,
+          parameter_layouts(config.model, trainer.rank_model().part, 1, 0));
+      EXPECT_EQ(trainer.trained().gradient_bytes(), bytes.gradients);
+      EXPECT_EQ(trainer.trained().bucket_bytes(), 2 * bytes.largest_bucket)
+          << schedule << " stage " << mesh.coord().pp;
+    });
+  }
+}
+
+/// 10.7 M parameters, fp32.
+Overrides large_run(int dp, int zero) {
+  return {"model.hidden_size=384",
+          "model.intermediate_size=1152",
+          "model.num_attention_heads=6",
+          "model.vocab_size=4000",
+          "model.initializer_range=0.02",
+          "data.sequence_length=4",
+          "training.precision=fp32",
+          "training.microbatch_size=1",
+          "parallel.bucket_bytes=1MiB",
+          fmt::format("training.global_batch_size={}", dp),
+          fmt::format("parallel.dp={}", dp),
+          fmt::format("parallel.zero={}", zero)};
+}
+
+// What is allocated, against weights 4, gradients 4 / d from stage 2 on and
+// Adam's moments 8 / d from stage 1 on; and against the memory model.
+TEST(ZeroBytes, AreThoseOfTheFormula) {
+  for (const int dp : {1, 2, 4}) {
+    for (const int zero : {0, 1, 2}) {
+      const RunConfig config = checked_tiny_run(large_run(dp, zero));
+      const double numel = 2.0 * 4000 * 384 + 384 +
+                           4.0 * (4 * 384 * 384 + 3 * 384 * 1152 + 2 * 384);
+      std::mutex mutex;
+      int64_t optimizer_bytes = 0;
+      train_layout(config, [&](Trainer& trainer, DeviceMesh&) {
+        trainer.step();
+        const TrainedParameters& trained = trainer.trained();
+        const StateBytesOfRank bytes = state_bytes_of_rank(
+            config,
+            parameter_layouts(config.model, trainer.rank_model().part, 1, 0));
+        EXPECT_EQ(trained.parameter_bytes(), bytes.parameters);
+        EXPECT_EQ(trained.gradient_bytes(), bytes.gradients);
+        EXPECT_EQ(trained.bucket_bytes(), bytes.buckets);
+        EXPECT_LE(trained.optimizer_bytes(), bytes.optimizer);
+        const double share = zero == 0 ? 1 : dp;
+        const auto expect_near = [&](int64_t nbytes, double expected) {
+          EXPECT_NEAR(static_cast<double>(nbytes), expected, 0.01 * expected)
+              << "dp " << dp << " zero " << zero;
+        };
+        expect_near(trained.parameter_bytes(), 4 * numel);
+        expect_near(trained.gradient_bytes(), 4 * numel / (zero == 2 ? dp : 1));
+        expect_near(trained.optimizer_bytes(), 8 * numel / share);
+        const std::lock_guard lock(mutex);
+        optimizer_bytes += trained.optimizer_bytes();
+        if (zero == 0) {
+          EXPECT_EQ(trained.optimizer_bytes(), bytes.optimizer);
+        }
+      });
+      // Nothing is owned twice.
+      EXPECT_EQ(optimizer_bytes,
+                static_cast<int64_t>(8 * numel) * (zero == 0 ? dp : 1));
+    }
+  }
+}
+
+// Case 23, through the trainer: copies of a tied weight on four ranks get the
+// same gradient in stage 0, 1 and 2.
+TEST(Case23, TiedGradientsAreThoseOfPlainReplicasInEveryStage) {
+  std::vector<at::Tensor> gradients;
+  for (const int zero : {0, 1, 2}) {
+    const RunConfig config =
+        checked_tiny_run({"parallel.dp=2",
+                          "parallel.pp=2",
+                          "model.tie_word_embeddings=true",
+                          "training.microbatch_size=6",
+                          fmt::format("parallel.zero={}", zero)});
+    train_layout(config, [&](Trainer& trainer, DeviceMesh& mesh) {
+      trainer.on_gradients = [&] {
+        GatheredTensors gathered = gather_logical(
+            config, mesh, trainer.rank_model().slots, gradient_of);
+        if (mesh.rank() == 0) {
+          EXPECT_THAT(gathered.drifted, testing::IsEmpty());
+          gradients.push_back(gathered.tensors.at("model.embed_tokens.weight"));
+        }
+      };
+      trainer.step();
+    });
+  }
+  EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
+  EXPECT_TRUE(at::equal(gradients[0], gradients[2]));
+}
+
+// Parts of the batch are whole replicas, or single microbatches with stage 2;
+// both estimate one number.
+TEST(ZeroNoiseScale, IsEstimatedInEveryStage) {
+  for (const int zero : {0, 1, 2}) {
+    const RunConfig config =
+        checked_tiny_run({"parallel.dp=2",
+                          "training.microbatch_size=3",
+                          fmt::format("parallel.zero={}", zero)});
+    train_layout(config, [&](Trainer& trainer, DeviceMesh&) {
+      trainer.step();
+      EXPECT_EQ(trainer.trained().num_parts(), zero == 2 ? 4 : 2);
+      EXPECT_GT(trainer.trained().part_squares().value(), 0.0);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace triax

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "triax/data_parallel/replica_groups.h"
+#include "triax/plan/zero_stages.h"
+
+namespace triax {
+
+/// The parameters of a replica in one block of memory, so that each bucket's
+/// shards are gathered by one operation. Each parameter becomes a view of it.
+class FlatParameters {
+ public:
+  /// Moves the values, one parameter after the other: no more than one of them
+  /// is held twice.
+  FlatParameters(const std::vector<at::Tensor>& parameters,
+                 const FlatLayout& layout);
+
+  /// Each rank's shard of each bucket to all others, from bucket `first` on.
+  /// Every rank of `shards` must call.
+  void gather(Group& shards, int first = 0);
+
+  int64_t nbytes() const { return flat_.numel() * flat_.element_size(); }
+
+ private:
+  const FlatLayout layout_;
+  at::Tensor flat_;
+};
+
+}  // namespace triax

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "triax/data_parallel/replica_groups.h"
+#include "triax/plan/zero_stages.h"
+
+namespace triax {
+
+/// The gradients of a replica's trained parameters: where they lie while a
+/// step adds them up, and their sum over the replicas.
+///
+/// In each step every rank of dp calls zero(), then before_backward() and
+/// after_backward() around each microbatch's backward, then finish(). Then
+/// owned() are sums over microbatches and replicas; whatever else the memory
+/// holds is unspecified, unless gather() was called.
+class ReplicaGradients {
+ public:
+  virtual ~ReplicaGradients() = default;
+
+  virtual void zero() = 0;
+  virtual void before_backward(bool is_last) = 0;
+  virtual void after_backward() = 0;
+  virtual void finish() = 0;
+
+  /// The gradient beside a slice of this rank's shard: one dim.
+  virtual at::Tensor owned(const ShardSlice& slice) const = 0;
+  /// What this replica adds to a bucket; only in before_reduce.
+  virtual at::Tensor own(int bucket) const = 0;
+  /// Spoils what was added up so far.
+  virtual void multiply(double factor) = 0;
+
+  /// After finish(): makes each parameter's grad() the whole sum until
+  /// release(). Every rank must call.
+  virtual void gather() = 0;
+  virtual void release() = 0;
+
+  /// Kept from step to step.
+  virtual int64_t nbytes() const = 0;
+  /// Of the buckets that are filled or reduced beside it.
+  virtual int64_t bucket_bytes() const = 0;
+
+  /// Called with a bucket's index just before it is reduced.
+  std::function<void(int bucket)> before_reduce;
+};
+
+/// ZeRO 0 and 1 keep whole gradients; from 2 on only the shard is kept. The
+/// parameters must be distinct leaves of one dtype, and the layout theirs.
+std::unique_ptr<ReplicaGradients> make_replica_gradients(
+    int zero_stage,
+    std::vector<at::Tensor> parameters,
+    const FlatLayout& layout,
+    ReplicaGroups& groups);
+
+}  // namespace triax

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/data_parallel/sharded_gradients.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "triax/base/error.h"
+#include "triax/data_parallel/flat_buffer.h"
+#include "triax/data_parallel/gradient_hooks.h"
+#include "triax/mesh/tensor_group.h"
+
+namespace triax {
+namespace {
+
+constexpr int kNumBlocks = 2;
+
+}  // namespace
+
+ShardedGradients::ShardedGradients(std::vector<at::Tensor> parameters,
+                                   FlatLayout layout,
+                                   ReplicaGroups& groups)
+    : parameters_(std::move(parameters)),
+      layout_(std::move(layout)),
+      groups_(groups),
+      shard_(at::zeros({layout_.shard_numel()}, options_like(parameters_))),
+      bucket_of_(parameters_.size()),
+      open_(layout_.buckets.size()),
+      is_late_(layout_.buckets.size()),
+      self_(std::make_shared<ShardedGradients*>(this)) {
+  for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+    for (const int parameter : layout_.buckets[b].parameters) {
+      bucket_of_[parameter] = static_cast<int>(b);
+    }
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const int parameter = static_cast<int>(i);
+    const auto call = [self = self_, parameter](auto method) {
+      return [self, parameter, method] {
+        if (*self != nullptr) {
+          ((*self)->*method)(parameter);
+        }
+      };
+    };
+    before_gradient(parameters_[i], call(&ShardedGradients::before_adding));
+    after_gradient(parameters_[i], call(&ShardedGradients::after_adding));
+  }
+}
+
+ShardedGradients::~ShardedGradients() {
+  *self_ = nullptr;
+}
+
+void ShardedGradients::zero() {
+  settle_all();
+  shard_.zero_();
+}
+
+void ShardedGradients::multiply(double factor) {
+  settle_all();
+  shard_.mul_(factor);
+}
+
+void ShardedGradients::before_backward(bool /*is_last*/) {
+  missing_.clear();
+  for (const Bucket& bucket : layout_.buckets) {
+    missing_.push_back(static_cast<int>(bucket.parameters.size()));
+  }
+  arrived_.assign(parameters_.size(), false);
+  next_bucket_ = 0;
+  is_running_ = true;
+}
+
+void ShardedGradients::after_backward() {
+  TRIAX_CHECK(is_running_, "after_backward() without before_backward()");
+  missing_.assign(layout_.buckets.size(), 0);
+  start_ready();
+  is_running_ = false;
+}
+
+void ShardedGradients::finish() {
+  // Whether a bucket is left over must be known on every rank alike.
+  if (max_over(groups_.dp(), has_late_gradients() ? 1.0 : 0.0) > 0.0) {
+    for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+      start(static_cast<int>(b));
+    }
+  }
+  settle_all();
+  free_.clear();
+  num_blocks_ = 0;
+  if (groups_.shards() != nullptr && groups_.replicas() != nullptr) {
+    all_reduce(*groups_.replicas(), shard_);
+  }
+}
+
+bool ShardedGradients::has_late_gradients() const {
+  return std::find(is_late_.begin(), is_late_.end(), true) != is_late_.end();
+}
+
+void ShardedGradients::before_adding(int parameter) {
+  TRIAX_CHECK(is_running_, "a gradient outside before_ and after_backward()");
+  const int bucket = bucket_of_[parameter];
+  if (!open_[bucket].defined()) {
+    open(bucket);
+    is_late_[bucket] = bucket < static_cast<int>(next_bucket_);
+  }
+}
+
+void ShardedGradients::after_adding(int parameter) {
+  const int bucket = bucket_of_[parameter];
+  const at::Tensor expected = view_in(open_[bucket],
+                                      layout_.buckets[bucket].range.start,
+                                      layout_.parameters[parameter],
+                                      parameters_[parameter]);
+  TRIAX_CHECK(parameters_[parameter].grad().data_ptr() == expected.data_ptr(),
+              "a gradient left its bucket");
+  if (!arrived_[parameter]) {
+    arrived_[parameter] = true;
+    --missing_[bucket];
+    start_ready();
+  }
+}
+
+void ShardedGradients::open(int bucket) {
+  const at::Tensor block = take_block();
+  in_bucket(block, bucket).zero_();
+  open_[bucket] = block;
+  set_gradients(bucket, block);
+}
+
+at::Tensor ShardedGradients::take_block() {
+  while (free_.empty() && num_blocks_ >= kNumBlocks && !reductions_.empty()) {
+    settle_oldest();
+  }
+  if (free_.empty()) {
+    ++num_blocks_;
+    most_blocks_ = std::max(most_blocks_, num_blocks_);
+    return at::empty({layout_.largest_bucket()}, shard_.options());
+  }
+  at::Tensor block = std::move(free_.back());
+  free_.pop_back();
+  return block;
+}
+
+void ShardedGradients::start_ready() {
+  while (next_bucket_ < layout_.buckets.size() && missing_[next_bucket_] == 0) {
+    const int bucket = static_cast<int>(next_bucket_++);
+    start(bucket);
+  }
+}
+
+void ShardedGradients::start(int bucket) {
+  if (!open_[bucket].defined()) {
+    open(bucket);  // this rank has no gradient of it, others may
+  }
+  if (before_reduce) {
+    before_reduce(bucket);
+  }
+  unset_gradients(bucket);
+  is_late_[bucket] = false;
+  const at::Tensor block = std::exchange(open_[bucket], at::Tensor());
+  const at::Tensor whole = in_bucket(block, bucket);
+  const int64_t length = whole.numel() / layout_.num_shards;
+  reductions_.push_back({bucket, block, Work()});
+  if (Group* shards = groups_.shards()) {
+    reductions_.back().work = shards->reduce_scatter_async(
+        as_buffer(whole),
+        as_buffer(whole.narrow(0, groups_.shard() * length, length)));
+  }
+}
+
+void ShardedGradients::settle_oldest() {
+  Reduction& oldest = reductions_.front();
+  oldest.work.wait();
+  const at::Tensor mine = part_of_shard(oldest.bucket);
+  mine.add_(in_bucket(oldest.block, oldest.bucket)
+                .narrow(0, groups_.shard() * mine.numel(), mine.numel()));
+  if (num_blocks_ > kNumBlocks) {
+    --num_blocks_;
+  } else {
+    free_.push_back(oldest.block);
+  }
+  reductions_.pop_front();
+}
+
+void ShardedGradients::settle_all() {
+  while (!reductions_.empty()) {
+    settle_oldest();
+  }
+}
+
+at::Tensor ShardedGradients::in_bucket(const at::Tensor& block,
+                                       int bucket) const {
+  return block.narrow(0, 0, layout_.buckets[bucket].range.length);
+}
+
+at::Tensor ShardedGradients::part_of_shard(int bucket) const {
+  const Bucket& whole = layout_.buckets[bucket];
+  return shard_.narrow(0,
+                       start_in_shard(layout_, whole),
+                       whole.range.length / layout_.num_shards);
+}
+
+at::Tensor ShardedGradients::owned(const ShardSlice& slice) const {
+  return shard_.narrow(0, slice.offset, slice.elements.length);
+}
+
+at::Tensor ShardedGradients::own(int bucket) const {
+  TRIAX_CHECK(open_[bucket].defined(), "bucket ", bucket, " is not open");
+  return in_bucket(open_[bucket], bucket);
+}
+
+void ShardedGradients::set_gradients(int bucket, const at::Tensor& block) {
+  const Bucket& whole = layout_.buckets[bucket];
+  for (const int parameter : whole.parameters) {
+    parameters_[parameter].mutable_grad() =
+        view_in(block,
+                whole.range.start,
+                layout_.parameters[parameter],
+                parameters_[parameter]);
+  }
+}
+
+void ShardedGradients::unset_gradients(int bucket) {
+  for (const int parameter : layout_.buckets[bucket].parameters) {
+    parameters_[parameter].mutable_grad() = at::Tensor();
+  }
+}
+
+void ShardedGradients::gather() {
+  for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const int bucket = static_cast<int>(b);
+    at::Tensor whole = part_of_shard(bucket);
+    if (Group* shards = groups_.shards()) {
+      whole = at::empty({layout_.buckets[b].range.length}, shard_.options());
+      shards->all_gather(as_buffer(part_of_shard(bucket)), as_buffer(whole));
+    }
+    set_gradients(bucket, whole);
+  }
+}
+
+void ShardedGradients::release() {
+  for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+    unset_gradients(static_cast<int>(b));
+  }
+}
+
+int64_t ShardedGradients::nbytes() const {
+  return shard_.numel() * shard_.element_size();
+}
+
+int64_t ShardedGradients::bucket_bytes() const {
+  return most_blocks_ * layout_.largest_bucket() * shard_.element_size();
+}
+
+}  // namespace triax

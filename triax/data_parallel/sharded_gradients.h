@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "triax/comm/group.h"
+#include "triax/data_parallel/replica_gradients.h"
+
+namespace triax {
+
+/// Gradients of which a rank keeps its shard alone (ZeRO 2). In each
+/// microbatch's backward a bucket gets a block of memory with its first
+/// gradient; with its last one the block is reduced and scattered, added to the
+/// shard and given to the next bucket. So microbatches are summed after the
+/// replicas, where ReplicaGradients of whole buckets sum them before.
+///
+/// Never more than two blocks, of the largest bucket's size, are held while
+/// backward finishes the buckets in their order: one is filled, one reduced. A
+/// gradient that comes out of order opens a block of its own. One that comes
+/// again after its bucket was reduced (a weight used in several parts of the
+/// graph that run backward on their own) is reduced with the next microbatch,
+/// or in finish().
+class ShardedGradients : public ReplicaGradients {
+ public:
+  /// `groups` must outlive this.
+  ShardedGradients(std::vector<at::Tensor> parameters,
+                   FlatLayout layout,
+                   ReplicaGroups& groups);
+  ~ShardedGradients() override;
+  ShardedGradients(const ShardedGradients&) = delete;
+  ShardedGradients& operator=(const ShardedGradients&) = delete;
+
+  void zero() override;
+  void before_backward(bool is_last) override;
+  void after_backward() override;
+  void finish() override;
+  at::Tensor owned(const ShardSlice& slice) const override;
+  at::Tensor own(int bucket) const override;
+  void multiply(double factor) override;
+  void gather() override;
+  void release() override;
+  int64_t nbytes() const override;
+  int64_t bucket_bytes() const override;
+
+  /// Most blocks that were held at once.
+  int most_blocks() const { return most_blocks_; }
+
+ private:
+  /// A bucket on its way to the shard.
+  struct Reduction {
+    int bucket = 0;
+    at::Tensor block;
+    Work work;
+  };
+
+  void before_adding(int parameter);
+  void after_adding(int parameter);
+  void open(int bucket);
+  void start_ready();
+  void start(int bucket);
+  void settle_oldest();
+  void settle_all();
+  at::Tensor take_block();
+  bool has_late_gradients() const;
+  at::Tensor part_of_shard(int bucket) const;
+  at::Tensor in_bucket(const at::Tensor& block, int bucket) const;
+  void set_gradients(int bucket, const at::Tensor& block);
+  void unset_gradients(int bucket);
+
+  const std::vector<at::Tensor> parameters_;
+  const FlatLayout layout_;
+  ReplicaGroups& groups_;
+  at::Tensor shard_;
+  std::vector<int> bucket_of_;
+  std::vector<at::Tensor> open_;  // by bucket; undefined where it is not
+  std::vector<bool> is_late_;     // by bucket: opened again after its reduction
+  std::vector<at::Tensor> free_;
+  std::deque<Reduction> reductions_;  // started, in order
+  int num_blocks_ = 0;
+  int most_blocks_ = 0;
+  // Of the backward that is under way.
+  bool is_running_ = false;
+  std::vector<int> missing_;  // by bucket: gradients yet to come
+  std::vector<bool> arrived_;
+  size_t next_bucket_ = 0;  // buckets start in order, on every rank alike
+  // Hooks outlive this inside the parameters; they look here first.
+  std::shared_ptr<ShardedGradients*> self_;
+};
+
+}  // namespace triax

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/plan/zero_stages.h"
+
+#include <algorithm>
+
+#include "triax/base/error.h"
+
+namespace triax {
+namespace {
+
+int64_t round_up(int64_t number, int64_t multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+Range intersection(const Range& a, const Range& b) {
+  const int64_t start = std::max(a.start, b.start);
+  const int64_t end = std::min(a.start + a.length, b.start + b.length);
+  return {start, std::max<int64_t>(0, end - start)};
+}
+
+Range stored_elements(const Piece& piece, const ParameterLayout& layout) {
+  const Range rows = piece.stored_rows();
+  const int64_t row =
+      layout.shape[0] == 0 ? 0 : layout.numel() / layout.shape[0];
+  return {rows.start * row, rows.length * row};
+}
+
+int64_t FlatLayout::numel() const {
+  return buckets.empty()
+             ? 0
+             : buckets.back().range.start + buckets.back().range.length;
+}
+
+int64_t FlatLayout::largest_bucket() const {
+  int64_t largest = 0;
+  for (const Bucket& bucket : buckets) {
+    largest = std::max(largest, bucket.range.length);
+  }
+  return largest;
+}
+
+FlatLayout make_flat_layout(const std::vector<int64_t>& numels,
+                            const FlatOptions& options) {
+  TRIAX_CHECK(options.num_shards >= 1, options.num_shards);
+  TRIAX_CHECK(
+      options.is_alone.empty() || options.is_alone.size() == numels.size(),
+      options.is_alone.size());
+  FlatLayout layout;
+  layout.num_shards = options.num_shards;
+  const auto is_alone = [&](size_t i) {
+    return !options.is_alone.empty() && options.is_alone[i];
+  };
+  const auto close = [&](Bucket& bucket) {
+    bucket.range.length =
+        round_up(bucket.range.length, kFlatAlignment * options.num_shards);
+  };
+  for (size_t i = 0; i < numels.size(); ++i) {
+    const int64_t length = round_up(numels[i], kFlatAlignment);
+    const bool opens =
+        layout.buckets.empty() || is_alone(i) || is_alone(i - 1) ||
+        layout.buckets.back().range.length + length > options.bucket_numel;
+    if (opens) {
+      if (!layout.buckets.empty()) {
+        close(layout.buckets.back());
+      }
+      layout.buckets.push_back({{layout.numel(), 0}, {}});
+    }
+    Bucket& bucket = layout.buckets.back();
+    layout.parameters.push_back(
+        {bucket.range.start + bucket.range.length, numels[i]});
+    bucket.range.length += length;
+    bucket.parameters.push_back(static_cast<int>(i));
+  }
+  if (!layout.buckets.empty()) {
+    close(layout.buckets.back());
+  }
+  return layout;
+}
+
+Range shard_of(const FlatLayout& layout, const Bucket& bucket, int shard) {
+  const int64_t length = bucket.range.length / layout.num_shards;
+  return {bucket.range.start + shard * length, length};
+}
+
+int64_t start_in_shard(const FlatLayout& layout, const Bucket& bucket) {
+  return bucket.range.start / layout.num_shards;
+}
+
+std::vector<ShardSlice> slices_of_shard(const FlatLayout& layout, int shard) {
+  std::vector<ShardSlice> slices;
+  for (size_t b = 0; b < layout.buckets.size(); ++b) {
+    const Bucket& bucket = layout.buckets[b];
+    const Range part = shard_of(layout, bucket, shard);
+    for (const int parameter : bucket.parameters) {
+      const Range& whole = layout.parameters[parameter];
+      const Range mine = intersection(whole, part);
+      if (mine.length > 0) {
+        slices.push_back({.parameter = parameter,
+                          .bucket = static_cast<int>(b),
+                          .elements = {mine.start - whole.start, mine.length},
+                          .start = mine.start,
+                          .offset = start_in_shard(layout, bucket) +
+                                    mine.start - part.start});
+      }
+    }
+  }
+  return slices;
+}
+
+int64_t owned_numel(const FlatLayout& layout, int shard) {
+  int64_t numel = 0;
+  for (const ShardSlice& slice : slices_of_shard(layout, shard)) {
+    numel += slice.elements.length;
+  }
+  return numel;
+}
+
+int num_shards(const ParallelConfig& parallel) {
+  if (parallel.zero == 0) {
+    return 1;
+  }
+  return parallel.zero_group > 0 ? parallel.zero_group : parallel.dp;
+}
+
+FlatLayout flat_layout(const RunConfig& config,
+                       const std::vector<ParameterLayout>& trained) {
+  const int64_t element_bytes =
+      dtype_bytes(storage_dtype(config.training.precision));
+  FlatOptions options = {
+      .bucket_numel = config.parallel.bucket_bytes / element_bytes,
+      .num_shards = num_shards(config.parallel)};
+  const bool is_tied =
+      config.model.tie_word_embeddings && config.parallel.pp > 1;
+  std::vector<int64_t> numels;
+  for (const ParameterLayout& layout : trained) {
+    numels.push_back(layout.numel());
+    options.is_alone.push_back(is_tied && options.num_shards > 1 &&
+                               layout.role == ParameterRole::kEmbedding);
+  }
+  return make_flat_layout(numels, options);
+}
+
+StateBytesOfRank state_bytes_of_rank(
+    const RunConfig& config, const std::vector<ParameterLayout>& stored) {
+  const FlatLayout layout =
+      flat_layout(config, {stored.rbegin(), stored.rend()});
+  const int64_t element_bytes =
+      dtype_bytes(storage_dtype(config.training.precision));
+  const bool has_shards = layout.num_shards > 1;
+  const bool splits_gradients = config.parallel.zero >= 2 && has_shards;
+  int64_t numel = 0;
+  for (const Range& range : layout.parameters) {
+    numel += range.length;
+  }
+  int64_t most_owned = 0;
+  for (int shard = 0; shard < layout.num_shards; ++shard) {
+    most_owned = std::max(most_owned, owned_numel(layout, shard));
+  }
+  StateBytesOfRank bytes;
+  bytes.parameters = element_bytes * (has_shards ? layout.numel() : numel);
+  bytes.gradients = element_bytes *
+                    (splits_gradients ? layout.shard_numel() : layout.numel());
+  bytes.gradient_padding = element_bytes * (layout.numel() - numel) /
+                           (splits_gradients ? layout.num_shards : 1);
+  bytes.optimizer = element_bytes * most_owned * config.optimizer.num_states();
+  bytes.largest_bucket = element_bytes * layout.largest_bucket();
+  if (splits_gradients) {
+    const auto num_reductions =
+        static_cast<int64_t>(layout.buckets.size()) * config.num_microbatches();
+    bytes.num_blocks = static_cast<int>(std::min<int64_t>(2, num_reductions));
+    bytes.buckets = bytes.num_blocks * bytes.largest_bucket;
+  }
+  return bytes;
+}
+
+}  // namespace triax

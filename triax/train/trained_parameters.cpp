@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/train/trained_parameters.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "triax/data_parallel/grad_norm.h"
+#include "triax/mesh/tensor_group.h"
+#include "triax/optim/parameter_groups.h"
+#include "triax/plan/sharding.h"
+
+namespace triax {
+namespace {
+
+/// By the names of the stored parameters. As rank 0 of tp stores them: it owns
+/// rows of everything, where others may hold padding alone, and all of them
+/// must freeze alike.
+std::map<std::string, ParameterSetting> settings_by_name(
+    const RunConfig& config, const ModelPart& part) {
+  std::map<std::string, ParameterSetting> settings;
+  for (const ParameterLayout& layout :
+       parameter_layouts(config.model, part, config.parallel.tp, 0)) {
+    settings[layout.name] = parameter_setting(config.optimizer, layout);
+  }
+  return settings;
+}
+
+at::Tensor slice_of(const at::Tensor& parameter, const ShardSlice& slice) {
+  return parameter.detach().view({-1}).narrow(
+      0, slice.elements.start, slice.elements.length);
+}
+
+}  // namespace
+
+TrainedParameters::TrainedParameters(const RunConfig& config,
+                                     DeviceMesh& mesh,
+                                     const RankModel& rank_model,
+                                     Break broken)
+    : config_(config),
+      mesh_(mesh),
+      rank_model_(rank_model),
+      broken_(broken),
+      partial_(config.model,
+               mesh.group(Axis::kTp),
+               config.parallel.sequence_parallel),
+      groups_(mesh.group(Axis::kDp), num_shards(config.parallel)) {
+  check_parameter_groups(
+      config_.optimizer,
+      whole_model_layouts(config_.model, config_.parallel.tp));
+  make_gradients();
+  make_optimizer_slices();
+  watch_parts();
+}
+
+void TrainedParameters::make_gradients() {
+  const auto settings = settings_by_name(config_, rank_model_.part);
+  std::vector<at::Tensor> parameters;
+  std::vector<ParameterLayout> layouts;
+  // Backward finishes the last layers first: lay them out in that order.
+  const auto& slots = rank_model_.slots;
+  for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot) {
+    const bool is_frozen = settings.at((*slot)->layout.name).is_frozen;
+    (*slot)->tensor.requires_grad_(!is_frozen);
+    if (!is_frozen) {
+      trained_.push_back(*slot);
+      parameters.push_back((*slot)->tensor);
+      layouts.push_back((*slot)->layout);
+    }
+  }
+  layout_ = flat_layout(config_, layouts);
+  mine_ = slices_of_shard(layout_, groups_.shard());
+  if (groups_.shards() != nullptr) {
+    parameters_ = std::make_unique<FlatParameters>(parameters, layout_);
+  }
+  gradients_ = make_replica_gradients(
+      config_.parallel.zero, std::move(parameters), layout_, groups_);
+}
+
+void TrainedParameters::make_optimizer_slices() {
+  RunConfig config = config_;
+  if (broken_ == Break::kIgnoreGroups) {
+    config.optimizer.group.clear();
+  }
+  const auto settings = settings_by_name(config, rank_model_.part);
+  std::vector<OptimizedTensor> optimized;
+  for (const ShardSlice& slice : mine_) {
+    const ParameterSlot& slot = slot_of(slice);
+    const ParameterSetting& setting = settings.at(slot.layout.name);
+    if (broken_ != Break::kShardNotUpdated || groups_.shard() == 0) {
+      optimized.push_back({.parameter = slice_of(slot.tensor, slice),
+                           .gradient = gradients_->owned(slice),
+                           .lr_scale = setting.lr_scale,
+                           .weight_decay = setting.weight_decay});
+    }
+  }
+  optimizer_ = make_optimizer(config_.optimizer, std::move(optimized));
+}
+
+void TrainedParameters::watch_parts() {
+  if (mesh_.dims().dp > 1 && !has_split_gradients()) {
+    const bool is_by_microbatch =
+        config_.parallel.zero >= 2 && groups_.shards() != nullptr;
+    num_parts_ =
+        mesh_.dims().dp * (is_by_microbatch ? config_.num_microbatches() : 1);
+    gradients_->before_reduce = [this](int index) {
+      const Bucket& bucket = layout_.buckets[index];
+      const at::Tensor own = gradients_->own(index);
+      for (const int parameter : bucket.parameters) {
+        const ParameterLayout& layout = trained_[parameter]->layout;
+        const Range& range = layout_.parameters[parameter];
+        add_owned_squares(
+            part_squares_,
+            own.narrow(0, range.start - bucket.range.start, range.length),
+            {0, range.length},
+            layout);
+      }
+    };
+  }
+  if (broken_ == Break::kSkipReplicaReduction && mesh_.coord().dp > 0) {
+    gradients_->before_reduce = [this](int bucket) {
+      if (bucket == 0) {
+        gradients_->own(bucket).zero_();
+      }
+    };
+  }
+}
+
+void TrainedParameters::begin_step() {
+  gradients_->zero();
+  part_squares_ = {};
+}
+
+void TrainedParameters::before_backward(int microbatch, bool is_last) {
+  if (broken_ == Break::kRescaleRunningSum && microbatch > 0) {
+    gradients_->multiply(0.5);
+  }
+  if (broken_ == Break::kLastMicrobatchOnly) {
+    gradients_->zero();
+  }
+  gradients_->before_backward(is_last);
+}
+
+void TrainedParameters::sum() {
+  gradients_->finish();
+  for (const ShardSlice& slice : mine_) {
+    const ParameterLayout& layout = slot_of(slice).layout;
+    const bool is_skipped = layout.is_gradient_partial
+                                ? broken_ == Break::kSkipKvSum
+                                : broken_ == Break::kSkipSequenceSum;
+    if (!is_skipped) {
+      partial_.sum(gradients_->owned(slice), slice.elements, layout);
+    }
+  }
+  if (broken_ != Break::kUntie) {
+    sum_tied();
+  }
+}
+
+void TrainedParameters::sum_tied() {
+  // Both stages cut a tied weight alike: its bucket holds nothing else.
+  for (const ShardSlice& slice : mine_) {
+    if (is_tied(slot_of(slice))) {
+      all_reduce(*mesh_.tied_stages(), gradients_->owned(slice));
+    }
+  }
+}
+
+bool TrainedParameters::is_tied(const ParameterSlot& slot) const {
+  const char* name =
+      mesh_.is_first_stage() ? "embedding.weight" : "head.weight";
+  return mesh_.tied_stages() != nullptr && config_.model.tie_word_embeddings &&
+         slot.layout.name == name;
+}
+
+bool TrainedParameters::is_tied_copy(const ParameterSlot& slot) const {
+  return is_tied(slot) && !mesh_.is_first_stage();
+}
+
+ExactSum TrainedParameters::owned_squares() const {
+  ExactSum sum;
+  for (const ShardSlice& slice : mine_) {
+    const ParameterSlot& slot = slot_of(slice);
+    if (!is_tied_copy(slot)) {
+      add_owned_squares(
+          sum, gradients_->owned(slice), slice.elements, slot.layout);
+    }
+  }
+  return sum;
+}
+
+void TrainedParameters::update(double lr, double gradient_scale) {
+  optimizer_->step(lr, gradient_scale);
+  if (parameters_) {
+    const bool is_stale = broken_ == Break::kStaleParameterShard;
+    parameters_->gather(*groups_.shards(), is_stale ? 1 : 0);
+  }
+}
+
+bool TrainedParameters::has_split_gradients() const {
+  return (config_.model.tie_word_embeddings && mesh_.dims().pp > 1) ||
+         config_.model.num_key_value_heads < mesh_.dims().tp ||
+         config_.sequence_shares() > 1;
+}
+
+int64_t TrainedParameters::parameter_bytes() const {
+  if (parameters_) {
+    return parameters_->nbytes();
+  }
+  int64_t nbytes = 0;
+  for (const ParameterSlot* slot : trained_) {
+    nbytes += static_cast<int64_t>(slot->tensor.nbytes());
+  }
+  return nbytes;
+}
+
+}  // namespace triax

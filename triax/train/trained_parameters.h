@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "triax/base/exact_sum.h"
+#include "triax/check/breaks.h"
+#include "triax/config/run_config.h"
+#include "triax/data_parallel/flat_parameters.h"
+#include "triax/data_parallel/replica_gradients.h"
+#include "triax/data_parallel/replica_groups.h"
+#include "triax/mesh/device_mesh.h"
+#include "triax/optim/optimizer.h"
+#include "triax/plan/zero_stages.h"
+#include "triax/tensor_parallel/partial_gradients.h"
+#include "triax/train/rank_model.h"
+
+namespace triax {
+
+/// What is trained of one rank's part of the model: its gradients, their sum,
+/// and the update. With ZeRO a rank sums up and updates its shard alone, and
+/// then gets the other shards' parameters; without, its shard is everything.
+///
+/// A step is begin_step(), before_backward() and after_backward() around each
+/// microbatch's backward, sum(), update(); every rank of the mesh must call
+/// them.
+class TrainedParameters {
+ public:
+  /// Every rank of the mesh must call. Freezes what the config freezes, and
+  /// may move the parameters' values to other memory. `mesh` and `rank_model`
+  /// must outlive this.
+  TrainedParameters(const RunConfig& config,
+                    DeviceMesh& mesh,
+                    const RankModel& rank_model,
+                    Break broken = Break::kNone);
+
+  void begin_step();
+  void before_backward(int microbatch, bool is_last);
+  void after_backward() { gradients_->after_backward(); }
+  /// Over microbatches and replicas; over tp ranks and stages where these hold
+  /// parts of one gradient.
+  void sum();
+  /// `lr` of this step; the gradients are multiplied with `gradient_scale`.
+  void update(double lr, double gradient_scale);
+
+  /// After sum(): the squares that this rank counts of the global norm.
+  ExactSum owned_squares() const;
+  /// False where another rank counts all of this rank's squares.
+  bool counts_squares() const { return groups_.is_first_replica(); }
+
+  /// The squares of gradients of parts of the batch, each as it stands in the
+  /// sum: of this rank's replica, or of its microbatches where these are
+  /// reduced one by one.
+  const ExactSum& part_squares() const { return part_squares_; }
+  /// Parts of the global batch; 0 where part_squares() means nothing: with one
+  /// part, and where several ranks hold parts of one gradient (KV replicas,
+  /// tied stages), which is then nowhere whole before the replicas' sum.
+  int64_t num_parts() const { return num_parts_; }
+
+  /// Between sum() and update(): makes each trained parameter's grad() whole,
+  /// until release_gradients(). Every rank must call.
+  void gather_gradients() { gradients_->gather(); }
+  void release_gradients() { gradients_->release(); }
+
+  /// The trained parameters and their padding, in fact or in count.
+  int64_t parameter_bytes() const;
+  int64_t gradient_bytes() const { return gradients_->nbytes(); }
+  int64_t bucket_bytes() const { return gradients_->bucket_bytes(); }
+  int64_t optimizer_bytes() const { return optimizer_->state_bytes(); }
+
+ private:
+  void make_gradients();
+  void make_optimizer_slices();
+  void watch_parts();
+  void sum_tied();
+  bool is_tied(const ParameterSlot& slot) const;
+  bool is_tied_copy(const ParameterSlot& slot) const;
+  bool has_split_gradients() const;
+  const ParameterSlot& slot_of(const ShardSlice& slice) const {
+    return *trained_[slice.parameter];
+  }
+
+  const RunConfig config_;
+  DeviceMesh& mesh_;
+  const RankModel& rank_model_;
+  const Break broken_;
+  PartialGradients partial_;
+  ReplicaGroups groups_;
+  std::vector<ParameterSlot*> trained_;  // not frozen, in buffer order
+  FlatLayout layout_;
+  std::vector<ShardSlice> mine_;                // this rank's shard
+  std::unique_ptr<FlatParameters> parameters_;  // where there are shards
+  std::unique_ptr<ReplicaGradients> gradients_;
+  std::unique_ptr<Optimizer> optimizer_;
+  ExactSum part_squares_;
+  int64_t num_parts_ = 0;
+};
+
+}  // namespace triax
