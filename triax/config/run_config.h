@@ -152,6 +152,7 @@ struct CommConfig {
 struct MemoryConfig {
   std::string recompute = "none";
   std::string offload = "none";
+  int64_t limit = 0;  // bytes of a rank; 0: none
 
   bool operator==(const MemoryConfig&) const = default;
 };

@@ -18,23 +18,7 @@ namespace {
 constexpr int64_t kMatmulSize = 512;
 constexpr int kMatmulCount = 4;
 
-/// The number behind "VmHWM:" and the like, in bytes; 0 where there is none.
-int64_t status_bytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  std::string line;
-  while (std::getline(status, line)) {
-    if (line.starts_with(key)) {
-      return std::stoll(line.substr(key.size())) * 1024;
-    }
-  }
-  return 0;
-}
-
 }  // namespace
-
-int64_t peak_memory_bytes() {
-  return status_bytes("VmHWM:");
-}
 
 int64_t machine_memory_bytes() {
   int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);

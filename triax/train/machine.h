@@ -7,8 +7,6 @@
 
 namespace triax {
 
-/// This process's peak resident memory (VmHWM), shared pages counted.
-int64_t peak_memory_bytes();
 /// Memory of this machine (or of its cgroup, where that is less), in bytes.
 int64_t machine_memory_bytes();
 /// Cores that this process may run on.

@@ -12,6 +12,7 @@
 
 #include "triax/base/error.h"
 #include "triax/data_parallel/grad_norm.h"
+#include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 #include "triax/optim/lr_schedule.h"
 #include "triax/optim/parameter_groups.h"
@@ -103,7 +104,10 @@ void Trainer::make_gradients() {
                            .weight_decay = setting.weight_decay});
     }
   }
-  gradients_ = std::make_unique<FlatBuffer>(parameters);
+  {
+    const MemoryScope memory(MemoryCategory::kGradients);
+    gradients_ = std::make_unique<FlatBuffer>(parameters);
+  }
   for (size_t i = 0; i < optimized.size(); ++i) {
     optimized[i].gradient = gradients_->gradient(static_cast<int>(i));
   }
@@ -125,6 +129,7 @@ void Trainer::make_gradients() {
       }
     };
   }
+  const MemoryScope memory(MemoryCategory::kOptimizer);
   optimizer_ = make_optimizer(config_.optimizer, std::move(optimized));
 }
 
@@ -168,7 +173,7 @@ StepStats Trainer::step() {
     return run_step();
   } catch (const std::exception& error) {
     if (on_failure_) {
-      on_failure_(error.what());
+      on_failure_(error);
     }
     throw;
   }

@@ -60,8 +60,8 @@ Trajectory record_steps(const RunConfig& config,
       config,
       mesh,
       recorder,
-      {.broken = broken, .on_failure = [&](const std::string& text) {
-         board->fail(mesh.rank(), text);
+      {.broken = broken, .on_failure = [&](const std::exception& error) {
+         board->fail(mesh.rank(), error.what());
        }});
   const at::ScalarType dtype =
       to_scalar_type(storage_dtype(config.training.precision));
