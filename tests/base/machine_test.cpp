@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "tests/dataset/written_set.h"
+#include "triax/base/process_memory.h"
 
 namespace triax {
 namespace {
@@ -72,7 +73,13 @@ TEST(Machine, HasMemoryWithinItsCgroupAndCores) {
   EXPECT_LE(machine_memory_bytes(),
             int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE));
   EXPECT_GE(num_cores(), 1);
-  EXPECT_GT(peak_memory_bytes(), 1 << 20);
+}
+
+TEST(ProcessMemory, IsTheSumOfItsKindsAndAtMostItsPeak) {
+  const ProcessMemory memory = process_memory();
+  EXPECT_GT(memory.anonymous, 1 << 16);
+  EXPECT_EQ(memory.resident, memory.anonymous + memory.files + memory.shared);
+  EXPECT_LE(memory.resident, process_memory().peak);
 }
 
 }  // namespace

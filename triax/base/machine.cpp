@@ -36,18 +36,6 @@ int64_t least_limit(const fs::path& root,
   return least;
 }
 
-/// The number behind "VmHWM:" and the like, in bytes; 0 where there is none.
-int64_t status_bytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  std::string line;
-  while (std::getline(status, line)) {
-    if (line.starts_with(key)) {
-      return std::stoll(line.substr(key.size())) * 1024;
-    }
-  }
-  return 0;
-}
-
 }  // namespace
 
 int64_t cgroup_memory_bytes(const CgroupFiles& files) {
@@ -89,10 +77,6 @@ int num_cores() {
     return 1;
   }
   return std::max(1, CPU_COUNT(&cores));
-}
-
-int64_t peak_memory_bytes() {
-  return status_bytes("VmHWM:");
 }
 
 }  // namespace triax

@@ -13,8 +13,6 @@ namespace triax {
 int64_t machine_memory_bytes();
 /// Cores that this process may run on.
 int num_cores();
-/// This process's peak resident memory (VmHWM), shared pages counted.
-int64_t peak_memory_bytes();
 
 /// Where the kernel tells of cgroups.
 struct CgroupFiles {

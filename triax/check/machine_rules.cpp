@@ -5,6 +5,7 @@
 
 #include "triax/base/units.h"
 #include "triax/check/findings.h"
+#include "triax/check/memory_advice.h"
 #include "triax/comm/emulation.h"
 #include "triax/config/run_config.h"
 #include "triax/plan/memory_model.h"
@@ -61,9 +62,28 @@ void check_verify_memory(Findings& findings, int64_t available) {
   }
 }
 
+void check_limit(Findings& findings) {
+  const int64_t limit = findings.config.memory.limit;
+  if (limit == 0) {
+    return;
+  }
+  const int64_t heaviest = heaviest_rank_bytes(findings.config);
+  if (heaviest > limit) {
+    findings.warning(
+        "memory-exceeds-limit",
+        "memory.limit",
+        fmt::format("the heaviest rank needs {}, {} more than {}",
+                    format_bytes(heaviest),
+                    format_bytes(heaviest - limit),
+                    format_bytes(limit)),
+        to_text(advise_on_memory(findings.config, {.limit_bytes = limit})));
+  }
+}
+
 }  // namespace
 
 void check_memory(Findings& findings) {
+  check_limit(findings);
   const int64_t available = findings.options.memory_bytes;
   const ParallelConfig& parallel = findings.config.parallel;
   if (available == 0) {

@@ -91,6 +91,7 @@ const std::vector<Rule>& rules() {
       {"tp-exceeds-cores", "tensor-parallel ranks share cores"},
       {"ranks-exceed-cores", "there are far more ranks than cores"},
       {"memory-exceeds-machine", "the ranks need more memory than there is"},
+      {"memory-exceeds-limit", "a rank needs more than memory.limit"},
       {"deadline-too-short", "an emulated message outlasts comm.deadline"},
   };
   return table;

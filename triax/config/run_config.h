@@ -159,6 +159,7 @@ struct MemoryConfig {
   Recompute recompute = Recompute::kNone;
   int64_t recompute_layers = 2;  // every_k: layers of a group
   std::string offload = "none";
+  int64_t limit = 0;  // bytes of a rank; 0: none
 
   /// Layers whose input alone is kept; 0 where more is kept than that.
   int64_t layers_of_a_kept_input() const {

@@ -5,7 +5,9 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "triax/train/memory_report.h"
 #include "triax/train/time_shares.h"
 #include "triax/train/trainer.h"
 
@@ -26,7 +28,7 @@ struct RunFacts {
 struct StepRecord {
   StepStats stats;
   double seconds = 0;
-  int64_t peak_memory_bytes = 0;  // of the rank that holds most
+  std::vector<RankMemory> memory;  // by rank
   std::optional<double> validation_loss;
   std::optional<double> gradient_noise_scale;
   std::optional<TimeShares> shares;

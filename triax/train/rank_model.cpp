@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "triax/base/error.h"
+#include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 #include "triax/model/allocate.h"
 #include "triax/plan/stage_split.h"
@@ -132,6 +133,7 @@ void break_loss(const DeviceMesh& mesh, LossOptions& loss, Break broken) {
 RankModel build_rank_model(const RunConfig& config,
                            DeviceMesh& mesh,
                            Break broken) {
+  const MemoryScope memory(MemoryCategory::kParameters);
   RankModel rank_model;
   rank_model.part =
       split_stages(config.model, config.parallel)[mesh.coord().pp];

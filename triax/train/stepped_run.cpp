@@ -14,14 +14,14 @@ SteppedRun::SteppedRun(const RunConfig& config,
     : config_(config),
       mesh_(mesh),
       recorder_(board, mesh.rank()),
-      trainer_(
-          config,
-          mesh,
-          recorder_,
-          {.broken = broken,
-           .on_failure = [board, rank = mesh.rank()](const std::string& text) {
-             board->fail(rank, text);
-           }}) {}
+      trainer_(config,
+               mesh,
+               recorder_,
+               {.broken = broken,
+                .on_failure =
+                    [board, rank = mesh.rank()](const std::exception& error) {
+                      board->fail(rank, error.what());
+                    }}) {}
 
 TensorMap SteppedRun::weights() {
   const int64_t step = trainer_.steps_done();

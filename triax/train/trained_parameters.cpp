@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "triax/data_parallel/grad_norm.h"
+#include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 #include "triax/optim/parameter_groups.h"
 #include "triax/plan/sharding.h"
@@ -71,8 +72,10 @@ void TrainedParameters::make_gradients() {
   layout_ = flat_layout(config_, layouts);
   mine_ = slices_of_shard(layout_, groups_.shard());
   if (groups_.shards() != nullptr) {
+    const MemoryScope memory(MemoryCategory::kParameters);
     parameters_ = std::make_unique<FlatParameters>(parameters, layout_);
   }
+  const MemoryScope memory(MemoryCategory::kGradients);
   gradients_ = make_replica_gradients(
       config_.parallel.zero, std::move(parameters), layout_, groups_);
 }
@@ -94,6 +97,7 @@ void TrainedParameters::make_optimizer_slices() {
                            .weight_decay = setting.weight_decay});
     }
   }
+  const MemoryScope memory(MemoryCategory::kOptimizer);
   optimizer_ = make_optimizer(config_.optimizer, std::move(optimized));
 }
 

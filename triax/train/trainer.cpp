@@ -104,7 +104,7 @@ StepStats Trainer::step() {
     return run_step();
   } catch (const std::exception& error) {
     if (on_failure_) {
-      on_failure_(error.what());
+      on_failure_(error);
     }
     throw;
   }

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,7 +36,7 @@ struct TrainerOptions {
   Break broken = Break::kNone;
   /// Told what a step threw while its operations are still under way: the
   /// trainer's end waits for them, so tell the other ranks here (Board::fail).
-  std::function<void(const std::string& text)> on_failure = {};
+  std::function<void(const std::exception& error)> on_failure = {};
 };
 
 /// Trains one rank's part of the model. Every rank of the mesh must call the
@@ -100,7 +101,7 @@ class Trainer {
   DeviceMesh& mesh_;
   Recorder& recorder_;
   const Break broken_;
-  const std::function<void(const std::string&)> on_failure_;
+  const std::function<void(const std::exception&)> on_failure_;
   RankModel rank_model_;
   TrainedParameters trained_;
   std::unique_ptr<Loader> loader_;
