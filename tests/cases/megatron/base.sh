@@ -1,8 +1,8 @@
 #!/bin/bash
+# What each case of cases.txt changes.
 
 export CUDA_DEVICE_MAX_CONNECTIONS=1
 GPUS_PER_NODE=8
-NNODES=1
 
 MODEL_ARGS=(
     --num-layers 32
@@ -34,16 +34,18 @@ TRAIN_ARGS=(
     --weight-decay 0.1
     --clip-grad 1.0
     --bf16
-    --context-parallel-size 2
 )
 DATA_ARGS=(
     --mock-data
     --tokenizer-type NullTokenizer
     --vocab-size 32000
 )
+CHANGED_ARGS=(
+)
 
-torchrun --nproc_per_node "$GPUS_PER_NODE" --nnodes "$NNODES" pretrain_gpt.py \
+torchrun --nproc_per_node "$GPUS_PER_NODE" --nnodes 1 pretrain_gpt.py \
     "${MODEL_ARGS[@]}" \
     "${LAYOUT_ARGS[@]}" \
     "${TRAIN_ARGS[@]}" \
-    "${DATA_ARGS[@]}"
+    "${DATA_ARGS[@]}" \
+    "${CHANGED_ARGS[@]}"
