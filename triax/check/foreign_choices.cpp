@@ -9,6 +9,7 @@ namespace triax {
 namespace {
 
 constexpr int64_t kLongRun = 10'000;
+constexpr int64_t kShortRun = 100;
 // Of a device's memory; the rest is for activations and the allocator.
 constexpr double kShareForStates = 0.5;
 constexpr double kHeavyBubble = 0.25;
@@ -60,20 +61,29 @@ void check_bubble(ForeignFindings& findings, const Layout& layout) {
   if (bubble < kHeavyBubble) {
     return;
   }
-  findings.warning(
-      "few-microbatches",
-      findings.facts.pp.key,
-      fmt::format("{} microbatches over {} stages: (p - 1) / (m v + p - 1) = "
-                  "{:.0f} % of the step is bubble",
-                  *count,
-                  layout.pp,
-                  100.0 * bubble),
-      fmt::format("use at least {} microbatches",
-                  // Below a quarter, as kHeavyBubble.
-                  static_cast<int64_t>(3.0 * (stages - 1.0) /
-                                       static_cast<double>(chunks)) +
-                      1),
-      Effect::kSlow);
+  // Published runs live with a third of bubble; stages without a microbatch
+  // are another matter, but for a run that only tries something.
+  const Whole& steps = findings.facts.steps;
+  const bool is_short = steps.is_set() && *steps <= kShortRun;
+  const Severity severity =
+      *count < layout.pp && !is_short ? Severity::kWarning : Severity::kNote;
+  findings.add(
+      {severity,
+       "few-microbatches",
+       findings.facts.pp.key,
+       {},
+       fmt::format("{} microbatches over {} stages: (p - 1) / (m v + p - 1) = "
+                   "{:.0f} % of the step is bubble",
+                   *count,
+                   layout.pp,
+                   100.0 * bubble),
+       fmt::format("use at least {} microbatches",
+                   // Below a quarter, as kHeavyBubble.
+                   static_cast<int64_t>(3.0 * (stages - 1.0) /
+                                        static_cast<double>(chunks)) +
+                       1),
+       Effect::kSlow,
+       {}});
 }
 
 // Bytes of weights, gradients and Adam's states in mixed precision, with the

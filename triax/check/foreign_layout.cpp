@@ -46,6 +46,7 @@ Layout layout_of(const ForeignFindings& findings) {
   layout.pp = degree(facts.pp, context.pp);
   layout.cp = degree(facts.cp, context.cp);
   layout.world = context.world ? context.world : facts.world.value;
+  layout.is_world_a_setting = !context.world && facts.world.is_default;
   const int64_t rest = layout.tp * layout.pp * layout.cp;
   if (layout.world && *layout.world > 0 && *layout.world % rest == 0) {
     layout.dp = *layout.world / rest;

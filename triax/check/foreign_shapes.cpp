@@ -35,6 +35,18 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
   const std::string product = fmt::format(
       "tp {} * pp {} * cp {} = {}", layout.tp, layout.pp, layout.cp, rest);
   const Whole& blamed = layout.tp > 1 ? facts.tp : facts.pp;
+  if (world < rest && layout.is_world_a_setting) {
+    findings.note("world-size",
+                  key_of(blamed, ""),
+                  fmt::format("{} take more than the {} ranks that the script "
+                              "says by default",
+                              product,
+                              world),
+                  fmt::format("start it on a multiple of {} ranks; --world "
+                              "checks the rest",
+                              rest));
+    return;
+  }
   if (world < rest || world % rest != 0) {
     findings.error(
         "world-size",
@@ -60,6 +72,44 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
   }
 }
 
+// Whether several tp ranks hold one KV head where there are fewer than ranks.
+bool shares_kv_heads(System system) {
+  return system != System::kTorchTitan && system != System::kNanotron;
+}
+
+void check_kv_heads(ForeignFindings& findings, int64_t tp, const Sizes& sizes) {
+  const RunFacts& facts = findings.facts;
+  const System system = findings.config.system;
+  if (facts.heads.is_set() && facts.kv_heads.is_set() &&
+      is_size(facts.kv_heads) && *facts.heads % *facts.kv_heads != 0) {
+    findings.error("kv-heads-divide-heads",
+                   facts.kv_heads.key,
+                   fmt::format("{} heads do not split over {} KV heads",
+                               *facts.heads,
+                               *facts.kv_heads),
+                   fmt::format("use {}", dividing(*facts.heads)),
+                   Effect::kFailsLater);
+  }
+  if (!is_size(sizes.kv_heads) || *sizes.kv_heads % tp == 0 ||
+      (shares_kv_heads(system) && tp % *sizes.kv_heads == 0)) {
+    return;
+  }
+  findings.error(
+      "kv-heads-divide",
+      key_of(facts.tp, ""),
+      shares_kv_heads(system)
+          ? fmt::format("{} KV heads neither split over tp {} nor does it hold "
+                        "each of them the same number of times",
+                        *sizes.kv_heads,
+                        tp)
+          : fmt::format("{} KV heads do not split over tp {}, and no rank "
+                        "holds a copy of another's",
+                        *sizes.kv_heads,
+                        tp),
+      fmt::format("use tp = {}", dividing(*sizes.kv_heads)),
+      shape_effect(system));
+}
+
 void check_heads(ForeignFindings& findings,
                  const Layout& layout,
                  const Sizes& sizes) {
@@ -76,17 +126,7 @@ void check_heads(ForeignFindings& findings,
         effect);
     return;
   }
-  if (is_size(sizes.kv_heads) && *sizes.kv_heads % tp != 0 &&
-      tp % *sizes.kv_heads != 0) {
-    findings.error("kv-heads-divide",
-                   key,
-                   fmt::format("{} KV heads neither split over tp {} nor does "
-                               "it hold each of them the same number of times",
-                               *sizes.kv_heads,
-                               tp),
-                   fmt::format("use tp = {}", dividing(*sizes.kv_heads)),
-                   effect);
-  }
+  check_kv_heads(findings, tp, sizes);
   if (is_size(sizes.ffn) && *sizes.ffn % tp != 0) {
     findings.error("hidden-heads",
                    key,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "triax/check/findings.h"
+#include "triax/check/foreign_rules.h"
 #include "triax/check/megatron_rules.h"
 
 namespace triax {
@@ -381,8 +382,7 @@ class PipelineJudge {
   }
 
   Number num_replicas(int64_t pp) const {
-    const Whole& world = findings_.facts.world;
-    const Number ranks = world ? world.value : findings_.context.world;
+    const Number ranks = layout_of(findings_).world;
     const Number tp = args_.whole("tensor-model-parallel-size");
     const Number cp = args_.whole("context-parallel-size");
     if (!ranks || !tp || !cp || *tp < 1 || *cp < 1 || *tp > kMaxLayers ||

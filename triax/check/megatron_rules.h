@@ -36,6 +36,8 @@ void check_megatron_pipeline(ForeignFindings& findings,
                              const MegatronArguments& args);
 void check_megatron_sizes(ForeignFindings& findings,
                           const MegatronArguments& args);
+void check_megatron_ranges(ForeignFindings& findings,
+                           const MegatronArguments& args);
 void check_megatron_schedule(ForeignFindings& findings,
                              const MegatronArguments& args);
 void check_megatron_environment(ForeignFindings& findings,

@@ -78,6 +78,8 @@ class FactReader {
 
   void read_layout() {
     facts_.world = whole_at(config(), "launch.world");
+    facts_.world.is_default =
+        flag_at(config(), "launch.world-is-a-setting").value_or(false);
     facts_.tp = whole("tensor-model-parallel-size");
     facts_.pp = whole("pipeline-model-parallel-size");
     facts_.cp = whole("context-parallel-size");

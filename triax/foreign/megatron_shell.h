@@ -18,6 +18,8 @@ struct ShellPiece {
   bool is_maybe = false;
   /// Not known because nothing in the script sets it.
   bool is_unset = false;
+  /// A number that a variable holds, which whoever copies a script may change.
+  bool is_setting = false;
   /// Not known and not in quotes: it may be any number of words, or none.
   bool is_open = false;
 

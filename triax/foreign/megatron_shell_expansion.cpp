@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "triax/foreign/megatron_arithmetic.h"
+#include "triax/foreign/megatron_shell_words.h"
 
 namespace triax {
 namespace {
@@ -105,7 +106,10 @@ class WordExpander {
     if (!number) {
       return unknown_piece("$((" + part.text + "))", part.offset);
     }
-    return {std::to_string(*number), part.offset};
+    ShellPiece piece{std::to_string(*number), part.offset};
+    piece.is_setting =
+        std::any_of(part.text.begin(), part.text.end(), is_shell_name_start);
+    return piece;
   }
 
   std::optional<std::string> known_text(const std::string& name) {
@@ -185,6 +189,16 @@ class WordExpander {
     }
   }
 
+  // All that a variable holds, or its default.
+  void add_single(ShellField field, ShellFieldBuilder& builder, bool quoted) {
+    if (field.is_known() && whole_number(field.text())) {
+      for (ShellPiece& piece : field.pieces) {
+        piece.is_setting = true;
+      }
+    }
+    add_pieces(field, builder, quoted);
+  }
+
   void add_pieces(const ShellField& field,
                   ShellFieldBuilder& builder,
                   bool quoted) {
@@ -246,7 +260,7 @@ class WordExpander {
       if (quoted && value.items[index].pieces.empty()) {
         builder.add({"", part.offset});
       }
-      add_pieces(value.items[index], builder, quoted);
+      add_single(value.items[index], builder, quoted);
     }
   }
 
@@ -289,7 +303,7 @@ class WordExpander {
       if (parameter.op.back() == '=') {
         state_.set(parameter.name, ShellValue{false, {field}});
       }
-      add_pieces(field, builder, quoted);
+      add_single(field, builder, quoted);
     }
   }
 
