@@ -108,6 +108,18 @@ TEST(MegatronWorld, OfAScriptsOwnVariableIsNotTheUsers) {
             "");
 }
 
+TEST(MegatronWorld, HasNoReplicasWhereADegreeIsNotKnown) {
+  // 8 ranks, tp 2: dp is 4 for pp 1, and 2 for pp 2.
+  EXPECT_EQ(short_texts(changed("--global-batch-size 6\n"
+                                "--pipeline-model-parallel-size $PP")),
+            "");
+  EXPECT_EQ(short_texts(changed("--tensor-model-parallel-size 3\n"
+                                "--pipeline-model-parallel-size $PP\n"
+                                "without --sequence-parallel")),
+            "error world-size tensor-model-parallel-size refused, "
+            "error heads-divide tensor-model-parallel-size refused");
+}
+
 TEST(MegatronForks, HaveValuesOfTheirOwn) {
   const auto all = [](const std::string& changes) {
     return all_text(changed(changes));
@@ -122,6 +134,14 @@ TEST(MegatronForks, HaveValuesOfTheirOwn) {
               Not(HasSubstr("error")));
   EXPECT_THAT(all("--tokenizer-type MyTokenizer\n--deepspeed"),
               HasSubstr("Megatron-DeepSpeed may"));
+}
+
+TEST(MegatronRules, SayWhereThereIsNothingToJudge) {
+  const ForeignReport report = check_foreign(read_megatron(
+      "cat > run.sh <<'E'\ntorchrun pretrain_gpt.py --num-layers 4\nE\n",
+      "make.sh"));
+  EXPECT_EQ(report.unjudged.size(), 1u);
+  EXPECT_THAT(report.unjudged.at(0), HasSubstr("no command of this script"));
 }
 
 TEST(Numbers, BeyondAnyRunAreSaidOnceAndNotCalculatedWith) {

@@ -23,6 +23,8 @@ struct Layout {
   int64_t pp = 1;
   int64_t cp = 1;
   std::optional<int64_t> world;
+  /// A degree is set and not known, and counts as 1 here.
+  bool is_partly_known = false;
   /// The world is a script's own default: NNODES=1.
   bool is_world_a_setting = false;
   std::optional<int64_t> dp;  // where it is said, or the world divides

@@ -41,6 +41,16 @@ void name_unknown_values(ForeignFindings& findings, const Args& args) {
       names.push_back(fmt::format("--{} ({})", entry.key, unknown->kind));
     }
   }
+  const auto is_argument = [](const ConfigEntry& entry) {
+    return entry.key != "launch" && entry.key != "environment";
+  };
+  if (!std::any_of(findings.config.table.begin(),
+                   findings.config.table.end(),
+                   is_argument)) {
+    findings.not_judged(
+        "anything: no command of this script starts Megatron-LM with arguments "
+        "that stand in it");
+  }
   if (!names.empty()) {
     findings.not_judged(fmt::format("values that the script does not say: {}",
                                     fmt::join(names, ", ")));

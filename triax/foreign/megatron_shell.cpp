@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "triax/foreign/megatron_shell_builtins.h"
 #include "triax/foreign/megatron_shell_expansion.h"
 #include "triax/foreign/megatron_shell_runs.h"
 #include "triax/foreign/megatron_shell_state.h"
@@ -23,7 +24,7 @@ using MaybeBool = std::optional<bool>;
 class Follower {
  public:
   explicit Follower(const std::map<std::string, std::string>& given)
-      : state_(given), expansion_(state_) {}
+      : state_(given), expansion_(state_), builtins_(state_, expansion_) {}
 
   ShellRuns follow(const ShellScript& script) {
     run_list(script.commands);
@@ -92,7 +93,7 @@ class Follower {
       case ShellNode::Kind::kSimple:
         return run_simple(node);
       case ShellNode::Kind::kGroup:
-        return run_list(node.branches[0].body);
+        return run_group(node);
       case ShellNode::Kind::kIf:
         run_if(node);
         return std::nullopt;
@@ -107,10 +108,22 @@ class Follower {
         return std::nullopt;
       case ShellNode::Kind::kFormula: {
         const std::optional<int64_t> number = expansion_.arithmetic(node.name);
+        builtins_.assign_formula(node.name, node.offset);
         return number ? MaybeBool(*number != 0) : std::nullopt;
       }
     }
     return std::nullopt;
+  }
+
+  // What ( … ) sets is gone behind it.
+  MaybeBool run_group(const ShellNode& node) {
+    const ShellList& body = node.branches[0].body;
+    if (node.name.empty()) {
+      return run_list(body);
+    }
+    MaybeBool status;
+    state_.try_branch([&] { status = run_list(body); });
+    return status;
   }
 
   void run_if(const ShellNode& node) {
@@ -198,24 +211,8 @@ class Follower {
   }
 
   MaybeBool run_simple(const ShellNode& node) {
-    const bool is_declaration = !node.words.empty() &&
-                                node.words[0].parts.size() == 1 &&
-                                (node.words[0].parts[0].text == "export" ||
-                                 node.words[0].parts[0].text == "declare" ||
-                                 node.words[0].parts[0].text == "local" ||
-                                 node.words[0].parts[0].text == "readonly" ||
-                                 node.words[0].parts[0].text == "typeset");
-    if (node.words.empty() || is_declaration) {
-      for (const ShellAssignment& assignment : node.assignments) {
-        assign(assignment);
-        if (is_declaration) {
-          state_.exported.insert_or_assign(assignment.name, true);
-        }
-      }
-      for (const ShellWord& word : node.words) {
-        state_.exported.insert_or_assign(expansion_.expand_whole(word).text(),
-                                         true);
-      }
+    if (node.words.empty() || is_declaration(node)) {
+      declare(node);
       return node.words.empty() ? MaybeBool(true) : std::nullopt;
     }
     if (is_test(node)) {
@@ -228,6 +225,36 @@ class Follower {
     return run_command(node, fields);
   }
 
+  static bool is_declaration(const ShellNode& node) {
+    if (node.words[0].parts.size() != 1) {
+      return false;
+    }
+    const std::string& name = node.words[0].parts[0].text;
+    return name == "export" || name == "declare" || name == "local" ||
+           name == "readonly" || name == "typeset";
+  }
+
+  // export X=1, export X, declare -x X, export $(cat .env): the last sets what
+  // nobody sees.
+  void declare(const ShellNode& node) {
+    bool exports = false;
+    for (const ShellWord& word : node.words) {
+      const ShellField field = expansion_.expand_whole(word);
+      const std::string text = field.text();
+      exports = exports || text == "export" || text == "-x";
+      state_.reads_others = state_.reads_others || !field.is_known();
+      if (exports && text != "export" && text[0] != '-') {
+        state_.exported.insert_or_assign(text, true);
+      }
+    }
+    for (const ShellAssignment& assignment : node.assignments) {
+      assign(assignment);
+      if (exports) {
+        state_.exported.insert_or_assign(assignment.name, true);
+      }
+    }
+  }
+
   MaybeBool run_command(const ShellNode& node,
                         const std::vector<ShellField>& fields) {
     const std::string name = fields[0].text();
@@ -237,16 +264,6 @@ class Follower {
     if (name == "false") {
       return false;
     }
-    if (name == "unset") {
-      for (const ShellField& field : fields) {
-        state_.set(field.text(), std::nullopt);
-      }
-      return std::nullopt;
-    }
-    if (name == "source" || name == ".") {
-      result_.reads_others = true;
-      return std::nullopt;
-    }
     const auto function = functions_.find(name);
     if (function != functions_.end() &&
         static_cast<int>(state_.calls.size()) < kMaxCalls) {
@@ -255,7 +272,9 @@ class Follower {
       state_.calls.pop_back();
       return std::nullopt;
     }
-    record_run(node, fields, state_, result_.runs);
+    if (!builtins_.run(fields)) {
+      record_run(node, fields, state_, result_.runs);
+    }
     return std::nullopt;
   }
 
@@ -270,7 +289,8 @@ class Follower {
     if (assignment.appends) {
       append(assignment, value);
     }
-    if (bytes_of(value) > kMaxValueBytes) {
+    if (assignment.is_item || bytes_of(value) > kMaxValueBytes) {
+      // Of an array whose items come one by one the length is not known.
       value = ShellValue{false,
                          {{{unknown_piece("$" + assignment.name,
                                           assignment.words[0].offset)}}}};
@@ -319,6 +339,7 @@ class Follower {
 
   ShellState state_;
   ShellExpansion expansion_;
+  ShellBuiltins builtins_;
   std::unordered_map<std::string, const ShellList*> functions_;
   ShellRuns result_;
   int num_commands_ = 0;

@@ -50,8 +50,6 @@ struct ShellRuns {
   std::vector<ShellRun> runs;
   /// Variables at the end; of arrays all items.
   std::map<std::string, std::vector<ShellField>> variables;
-  /// It reads other files (source), whose variables are not known.
-  bool reads_others = false;
   std::string error;  // why it cannot be judged
   size_t error_offset = 0;
 };

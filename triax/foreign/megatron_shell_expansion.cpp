@@ -59,6 +59,20 @@ Parameter parse_parameter(const ShellPart& part) {
   return result;
 }
 
+// "$@" or "${ARRAY[@]}" alone: without items it is no word at all.
+bool is_list(const ShellWord& word) {
+  const auto is_all = [](const ShellPart& part) {
+    return part.kind == ShellPart::Kind::kParameter &&
+           (part.text == "@" || part.text.ends_with("[@]"));
+  };
+  return std::any_of(word.parts.begin(), word.parts.end(), is_all) &&
+         std::all_of(
+             word.parts.begin(), word.parts.end(), [&](const ShellPart& part) {
+               return is_all(part) || (part.kind == ShellPart::Kind::kText &&
+                                       part.text.empty());
+             });
+}
+
 // One word, and what it expands to.
 class WordExpander {
  public:
@@ -161,7 +175,7 @@ class WordExpander {
         });
     ShellPiece piece = unknown_piece(
         is_plain ? "$" + part.text : "${" + part.text + "}", part.offset);
-    piece.is_unset = is_unset;
+    piece.is_unset = is_unset && !state_.reads_others;
     piece.is_open = !quoted;
     builder.add(std::move(piece));
   }
@@ -288,7 +302,8 @@ class WordExpander {
       }
       return;
     }
-    if (is_unknown || depth >= kMaxWordDepth) {
+    const bool may_be_set = !value && state_.reads_others;
+    if (is_unknown || may_be_set || depth >= kMaxWordDepth) {
       add_unknown(part, builder, quoted, false);
       return;
     }
@@ -315,7 +330,11 @@ class WordExpander {
 std::vector<ShellField> ShellExpansion::expand(const ShellWord& word) {
   ShellFieldBuilder builder;
   WordExpander(state_).expand_into(word, builder, false, 0);
-  return builder.take();
+  std::vector<ShellField> fields = builder.take();
+  if (fields.size() == 1 && fields[0].text().empty() && is_list(word)) {
+    fields.clear();
+  }
+  return fields;
 }
 
 std::vector<ShellField> ShellExpansion::expand(

@@ -45,6 +45,9 @@ class ShellState {
   /// Arguments of the functions that are running, the innermost last.
   std::vector<std::vector<ShellField>> calls;
   std::map<std::string, bool> exported;
+  /// It has read a file, whose variables are not known: nothing is certainly
+  /// unset any more.
+  bool reads_others = false;
 
  private:
   Changes take_back(Changes& before);

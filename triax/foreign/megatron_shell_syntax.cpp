@@ -124,6 +124,7 @@ class ScriptParser : private ShellCursor {
   void read_group(ShellNode& node, std::string_view close) {
     node.kind = ShellNode::Kind::kGroup;
     node.branches.emplace_back();
+    node.name = close == ")" ? std::string(1, '(') : std::string();
     read_list(node.branches[0].body, {close});
     if (close == ")" ? reader_.peek() == ')' : next_is({close})) {
       ++reader_.at;
@@ -333,6 +334,14 @@ class ScriptParser : private ShellCursor {
     }
     ShellAssignment assignment;
     assignment.name = std::string(text_.substr(reader_.at, end - reader_.at));
+    if (end < text_.size() && text_[end] == '[') {
+      const size_t close = text_.find_first_of("]\n", end);
+      if (close >= text_.size() || text_[close] == '\n') {
+        return false;
+      }
+      assignment.is_item = true;
+      end = close + 1;
+    }
     if (end + 1 < text_.size() && text_[end] == '+' && text_[end + 1] == '=') {
       assignment.appends = true;
       ++end;
