@@ -80,6 +80,14 @@ TEST(MegatronShapes, QueryGroupsSplitTheHeads) {
   EXPECT_EQ(short_texts(changed(groups + "1")), "");
 }
 
+TEST(MegatronShapes, AVocabularyThatNobodyPadsSplits) {
+  EXPECT_EQ(short_texts(changed("--vocab-size 32001")), "");
+  EXPECT_EQ(short_texts(changed("--vocab-size 32001\n--no-pad-vocab-size")),
+            "error heads-divide vocab-size fails later");
+  EXPECT_EQ(short_texts(changed("--vocab-size 32002\n--no-pad-vocab-size")),
+            "");
+}
+
 TEST(MegatronWorld, OfAScriptsOwnVariableIsNotTheUsers) {
   const auto with_nodes = [](const std::string& nodes,
                              const std::string& option,

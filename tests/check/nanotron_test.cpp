@@ -84,6 +84,18 @@ TEST(Nanotron, SaysWhereAKeyIsMissingOrTwice) {
   EXPECT_EQ(missing->position.line, 2);
 }
 
+TEST(Nanotron, ComparesTheRateWithAnotherRuns) {
+  const std::string text = case_text(kCases + "plain.yaml");
+  std::string doubled = text;
+  const std::string steps = "batch_accumulation_per_replica: 4";
+  doubled.replace(doubled.find(steps), steps.size(), steps + "0");
+  ForeignContext context;
+  context.reference = nanotron_facts(read_nanotron(text, "a.yaml"));
+  EXPECT_THAT(
+      all_text(check_foreign(read_nanotron(doubled, "b.yaml"), context)),
+      testing::HasSubstr("the global batch is 160 and was 16 in a.yaml"));
+}
+
 TEST(Nanotron, SurvivesEveryKindOfValueEverywhere) {
   for (const std::string value : {"9223372036854775807",
                                   "-9223372036854775808",

@@ -123,6 +123,25 @@ void check_zero(ForeignFindings& findings, const Layout& layout) {
       Effect::kSlow);
 }
 
+// These need seconds and bytes that nothing here counts yet.
+void check_unplanned(ForeignFindings& findings, const Layout& layout) {
+  const RunFacts& facts = findings.facts;
+  const int64_t on_host = findings.context.ranks_on_host.value_or(0);
+  if (facts.zero_stage.is_set() && *facts.zero_stage >= 2 && layout.world &&
+      on_host > 0 && *layout.world > on_host) {
+    findings.not_judged(
+        fmt::format("whether the network between hosts carries zero {}: that "
+                    "takes the time of a step",
+                    *facts.zero_stage));
+  }
+  if (facts.recompute.is_set() && *facts.recompute != "none" &&
+      findings.context.device_bytes) {
+    findings.not_judged(
+        "whether the memory would do without recomputing: that takes the bytes "
+        "of the activations");
+  }
+}
+
 void check_buckets(ForeignFindings& findings) {
   const Whole& bucket = findings.facts.bucket_elements;
   if (!bucket.is_set() || !findings.context.model) {
@@ -155,21 +174,39 @@ void check_profile(ForeignFindings& findings) {
   }
 }
 
+// The global batch, where it is said or is the product of what is.
+std::optional<int64_t> batch_of(const RunFacts& facts) {
+  if (facts.global_batch) {
+    return *facts.global_batch;
+  }
+  if (!facts.microbatch || !facts.accumulation || !facts.dp) {
+    return std::nullopt;
+  }
+  const double product = static_cast<double>(*facts.microbatch) *
+                         static_cast<double>(*facts.accumulation) *
+                         static_cast<double>(*facts.dp);
+  return product > 0 && product < static_cast<double>(int64_t{1} << 53)
+             ? std::optional<int64_t>(static_cast<int64_t>(product))
+             : std::nullopt;
+}
+
 void check_reference(ForeignFindings& findings) {
   const RunFacts& facts = findings.facts;
   if (!findings.context.reference) {
     return;
   }
   const RunFacts& other = *findings.context.reference;
-  if (!facts.global_batch || !other.global_batch || !facts.lr || !other.lr ||
-      *other.global_batch <= 0 || *facts.global_batch <= 0) {
+  const std::optional<int64_t> batch = batch_of(facts);
+  const std::optional<int64_t> other_batch = batch_of(other);
+  if (!batch || !other_batch || !facts.lr || !other.lr || *other_batch <= 0 ||
+      *batch <= 0) {
     findings.not_judged(
         "whether the learning rate follows the batch: both runs must say "
         "their global batch and lr");
     return;
   }
-  const double times = static_cast<double>(*facts.global_batch) /
-                       static_cast<double>(*other.global_batch);
+  const double times =
+      static_cast<double>(*batch) / static_cast<double>(*other_batch);
   if (times == 1.0 || *facts.lr != *other.lr) {
     return;
   }
@@ -178,8 +215,8 @@ void check_reference(ForeignFindings& findings) {
       facts.lr.key,
       fmt::format("the global batch is {} and was {} in {}, {:g} times as "
                   "much, and the learning rate stayed {:g}",
-                  *facts.global_batch,
-                  *other.global_batch,
+                  *batch,
+                  *other_batch,
                   other.file,
                   times,
                   *facts.lr),
@@ -196,6 +233,7 @@ void check_foreign_choices(ForeignFindings& findings) {
   check_hosts(findings, layout);
   check_bubble(findings, layout);
   check_zero(findings, layout);
+  check_unplanned(findings, layout);
   check_buckets(findings);
   check_profile(findings);
   check_reference(findings);

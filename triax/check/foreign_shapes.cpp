@@ -60,7 +60,14 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
         fmt::format("use degrees whose product is {}", dividing(world)));
     return;
   }
-  if (facts.dp.is_set() && *facts.dp > 0 && *facts.dp * rest != world) {
+  // nanotron 0.4 counts ep as an axis of its own, later ones within dp.
+  const bool may_have_experts =
+      findings.config.system == System::kNanotron && facts.ep.value_or(1) > 1;
+  if (may_have_experts) {
+    findings.not_judged(
+        "whether dp * tp * pp is the world: ep counts in it or "
+        "not, by nanotron's version");
+  } else if (facts.dp.is_set() && *facts.dp > 0 && *facts.dp * rest != world) {
     findings.error("world-size",
                    key_of(facts.dp, ""),
                    fmt::format("dp {} * {} = {} ranks, and {} are there",
@@ -139,6 +146,27 @@ void check_heads(ForeignFindings& findings,
   }
 }
 
+// Where nobody pads it: systems that do say a multiple of their own.
+void check_vocabulary(ForeignFindings& findings, const Layout& layout) {
+  const RunFacts& facts = findings.facts;
+  const bool is_unpadded = findings.config.system == System::kMegatron &&
+                           facts.vocabulary_multiple.is_set() &&
+                           *facts.vocabulary_multiple == 1 &&
+                           facts.vocabulary_multiple.key == "no-pad-vocab-size";
+  if (!is_unpadded || !is_size(facts.vocabulary) ||
+      *facts.vocabulary % layout.tp == 0) {
+    return;
+  }
+  findings.error("heads-divide",
+                 facts.vocabulary.key,
+                 fmt::format("a vocabulary of {} does not split over tp {}, "
+                             "and --no-pad-vocab-size leaves it so",
+                             *facts.vocabulary,
+                             layout.tp),
+                 "remove --no-pad-vocab-size",
+                 Effect::kFailsLater);
+}
+
 void check_head_dim(ForeignFindings& findings) {
   const RunFacts& facts = findings.facts;
   if (is_size(facts.hidden) && is_size(facts.heads) && !facts.head_dim &&
@@ -211,17 +239,24 @@ void check_sequence(ForeignFindings& findings,
   }
   const int64_t length = *facts.sequence;
   if (is_size(sizes.positions) && length > *sizes.positions) {
+    const bool is_asserted = findings.config.system == System::kMegatron;
     const bool is_learned = facts.learned_positions.value_or(false);
-    findings.error(
-        "sequence-too-long",
-        facts.sequence.key,
-        fmt::format("sequences of {} tokens, and the model has {} "
-                    "positions ({})",
-                    length,
-                    *sizes.positions,
-                    key_of(sizes.positions, "--model")),
-        fmt::format("use at most {}", *sizes.positions),
-        is_learned ? Effect::kFailsLater : Effect::kSilentlyDifferent);
+    // Rotary positions go on beyond what the model's config names.
+    findings.add(
+        {is_asserted || is_learned ? Severity::kError : Severity::kWarning,
+         "sequence-too-long",
+         facts.sequence.key,
+         {},
+         fmt::format("sequences of {} tokens, and the model has {} positions "
+                     "({})",
+                     length,
+                     *sizes.positions,
+                     key_of(sizes.positions, "--model")),
+         fmt::format("use at most {}", *sizes.positions),
+         is_asserted  ? Effect::kRefused
+         : is_learned ? Effect::kFailsLater
+                      : Effect::kSilentlyDifferent,
+         {}});
   }
   const bool splits = facts.sequence_parallel.value_or(false);
   const int64_t parts =
@@ -286,6 +321,7 @@ void check_foreign_shapes(ForeignFindings& findings) {
   const Sizes sizes = sizes_of(findings);
   check_world(findings, layout);
   check_heads(findings, layout, sizes);
+  check_vocabulary(findings, layout);
   check_head_dim(findings);
   check_stages(findings, layout, sizes);
   check_sequence(findings, layout, sizes);

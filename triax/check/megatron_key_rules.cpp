@@ -74,6 +74,9 @@ class KeyJudge {
       }
       return;
     }
+    if (row.use == KeyUse::kIgnored && args_.is_deepspeed()) {
+      return;  // it branched off where the key still did something
+    }
     if (row.use == KeyUse::kIgnored) {
       add(Severity::kNote,
           "ignored-key",
@@ -85,7 +88,7 @@ class KeyJudge {
           Effect::kIgnored);
       return;
     }
-    if (row.is_deprecated) {
+    if (row.is_deprecated && !args_.is_deepspeed()) {
       add(Severity::kNote,
           "deprecated-key",
           entry,

@@ -11,6 +11,7 @@ namespace triax {
 namespace {
 
 const std::string kSchedule = "optimizer.learning_rate_scheduler.";
+constexpr int64_t kTrial = 1000;  // steps
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
 
 bool is_steps(int64_t steps) {
@@ -170,14 +171,18 @@ void check_checkpoints(ForeignFindings& findings) {
       !is_old_nanotron(findings.config) &&
       flag_at(findings.config, "checkpoints.save_final_state").value_or(true);
   if (every && *every > steps && steps > 0 && !saves_last) {
-    findings.warning("no-effect",
-                     key,
-                     fmt::format("{} is more than the {} steps: nothing is "
-                                 "ever saved",
-                                 *every,
-                                 steps),
-                     fmt::format("use {} or less", steps),
-                     Effect::kSilentlyDifferent);
+    // Who tries something for some steps has nothing to save.
+    findings.add({steps > kTrial ? Severity::kWarning : Severity::kNote,
+                  "no-effect",
+                  key,
+                  {},
+                  fmt::format("{} is more than the {} steps: nothing is ever "
+                              "saved",
+                              *every,
+                              steps),
+                  fmt::format("use {} or less", steps),
+                  Effect::kSilentlyDifferent,
+                  {}});
   }
   const Whole eval = whole_at(findings.config, "lighteval.eval_interval");
   if (eval && every && *every > 0 && *eval % *every != 0 &&

@@ -162,6 +162,7 @@ class FactReader {
                             "account-for-embedding-in-pipeline-split",
                             "account-for-loss-in-pipeline-split",
                             "decoder-num-layers",
+                            "pp-partition-method",
                             "standalone-embedding-stage"}) {
       if (args_.is_set(key)) {
         facts_.has_custom_stages = from(key, true);
@@ -211,7 +212,9 @@ class FactReader {
           default_fact(config(), "group-query-attention", *facts_.heads);
     }
     facts_.vocabulary = whole_at(config(), "vocab-size");
-    if (!args_.is_on("no-pad-vocab-size")) {
+    if (args_.is_on("no-pad-vocab-size")) {
+      facts_.vocabulary_multiple = from<int64_t>("no-pad-vocab-size", 1);
+    } else {
       facts_.vocabulary_multiple = whole("make-vocab-size-divisible-by");
     }
     facts_.experts = whole("num-experts");

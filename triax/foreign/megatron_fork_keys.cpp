@@ -170,6 +170,8 @@ constexpr MegatronForkRow kRows[] = {
     {"return-data-index", MegatronFork::kDeepSpeed},
     {"aml-data-download-path", MegatronFork::kDeepSpeed, "1"},
     {"wall_clock_breakdown", MegatronFork::kDeepSpeed},
+    {"pp-partition-method", MegatronFork::kDeepSpeed, "1"},
+    {"abort-on-unmet-fused-kernel-constraints", MegatronFork::kOther},
     {"kill-switch-path", MegatronFork::kOther, "1"},
     {"skip-train-iteration-range", MegatronFork::kOther, "+"},
     {"pad-vocab-size-to", MegatronFork::kOther, "1"},
@@ -275,7 +277,7 @@ struct ForkValue {
 constexpr ForkValue kValues[] = {
     {"tokenizer-type", "PretrainedFromHF", MegatronFork::kDeepSpeed},
     {"tokenizer-type", "HFTokenizer", MegatronFork::kDeepSpeed},
-    {"position-embedding-type", "alibi", MegatronFork::kOther},
+    {"position-embedding-type", "alibi", MegatronFork::kDeepSpeed},
     {"position-embedding-type", "rotary", MegatronFork::kOther},
     {"position-embedding-type", "absolute", MegatronFork::kOther},
     {"tokenizer-type", "AquilaTokenizer", MegatronFork::kOther},
