@@ -105,6 +105,32 @@ TEST(TorchTitan, SaysWhereAndWhat) {
               testing::HasSubstr("training.local_batch_size"));
 }
 
+TEST(TorchTitan, ANormOfZeroIsNotOff) {
+  const ForeignReport report =
+      check_text("[training]\nmax_norm = 0\n", "a.toml");
+  EXPECT_THAT(all_text(report),
+              testing::HasSubstr("a.toml:2:12: error[out-of-range]: "
+                                 "training.max_norm: 0 is not off"));
+  EXPECT_THAT(all_text(check_text("[training]\nmax_norm = -1.0\n", "a.toml")),
+              testing::HasSubstr("-1 turns every gradient round"));
+}
+
+TEST(TorchTitan, SplitsTheKvHeadsOfAGivenModel) {
+  ForeignContext context;
+  context.model = ModelConfig{};
+  context.model->num_attention_heads = 32;
+  context.model->num_key_value_heads = 2;
+  context.model_file = "config.json";
+  const ForeignReport report = check_foreign(
+      read_torchtitan("[model]\nname = \"mine\"\n"
+                      "[experimental]\ncustom_import = \"mine.models\"\n"
+                      "[parallelism]\ntensor_parallel_degree = 4\n",
+                      "a.toml"),
+      context);
+  EXPECT_THAT(all_text(report),
+              testing::HasSubstr("2 KV heads do not split over tp 4"));
+}
+
 TEST(TorchTitan, NotesWhatMayHangAndWhatExpertsNeed) {
   const ForeignReport report = check_text(
       "# world = 8\n[model]\nname = \"llama4\"\n"

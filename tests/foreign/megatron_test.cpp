@@ -262,6 +262,10 @@ TEST(MegatronReader, SurvivesHostileText) {
   expect_survives("A=(--a)\n" + repeat("A=(${A[@]} ${A[@]})\n", 100) + start);
   expect_survives(repeat("X=1; ", 200'000) + "\n" + start + "1");
   expect_survives(start + repeat("--x ", 500'000));
+  expect_survives("((" + repeat(" ", 1'000'000) + repeat("a ", 500'000) + "))");
+  expect_survives("f() { ((" + repeat("a+", 100'000) + "1)); }\n" +
+                  repeat("f\n", 100'000));
+  expect_survives("g() { set -- \"$@\" \"$@\"; g \"$@\"; }\ng a b\n");
   expect_survives(std::string("torchrun\0pretrain", 17));
   expect_survives("\xff\xfe--num-layers");
   expect_survives(std::string(100 << 20, '-'));

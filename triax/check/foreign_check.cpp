@@ -99,6 +99,7 @@ ForeignReport check_foreign(const ForeignConfig& config,
   check_foreign_batch(findings);
   check_foreign_shapes(findings);
   check_foreign_choices(findings);
+  check_foreign_optimizer(findings);
   drop_repeats(findings.problems, num_own);
   drop_consequences(findings.problems);
   report.problems.insert(report.problems.end(),

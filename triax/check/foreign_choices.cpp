@@ -72,9 +72,10 @@ void check_bubble(ForeignFindings& findings, const Layout& layout) {
        "few-microbatches",
        findings.facts.pp.key,
        {},
-       fmt::format("{} microbatches over {} stages: (p - 1) / (m v + p - 1) = "
+       fmt::format("{} microbatch{} over {} stages: (p - 1) / (m v + p - 1) = "
                    "{:.0f} % of the step is bubble",
                    *count,
+                   *count == 1 ? "" : "es",
                    layout.pp,
                    100.0 * bubble),
        fmt::format("use at least {} microbatches",

@@ -17,6 +17,9 @@ void check_foreign_shapes(ForeignFindings& findings);
 /// What works and costs time for nothing, and what --reference shows.
 void check_foreign_choices(ForeignFindings& findings);
 
+/// Numbers that torch's own optimizers refuse, where a system takes those.
+void check_foreign_optimizer(ForeignFindings& findings);
+
 /// tp, pp, cp and dp of the run, 1 where nobody says them.
 struct Layout {
   int64_t tp = 1;

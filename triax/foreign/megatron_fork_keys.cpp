@@ -14,6 +14,7 @@ namespace {
 constexpr MegatronForkRow kRows[] = {
     {"use-flash-attn-v2", MegatronFork::kOlder},
     {"layernorm-epsilon", MegatronFork::kOlder, "1", "norm-epsilon"},
+    {"legacy-tokenizer", MegatronFork::kOlder},
     {"use-legacy-models", MegatronFork::kOlder},
     {"no-async-tensor-model-parallel-allreduce", MegatronFork::kOlder},
     {"no-query-key-layer-scaling", MegatronFork::kOlder},

@@ -25,9 +25,11 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
-// What follows a name in a formula, if that assigns: "=", "+=", "++".
+// What a formula goes on with, if that assigns: "=", "+=", "++".
 std::string_view assignment_at(std::string_view text) {
-  text = without_blanks(text);
+  while (!text.empty() && is_shell_space(text.front())) {
+    text.remove_prefix(1);
+  }
   for (const std::string_view op : {"++", "--"}) {
     if (text.starts_with(op)) {
       return op;
@@ -55,7 +57,10 @@ std::vector<std::string> assigned_names(std::string_view formula) {
     while (at < formula.size() && is_shell_name_char(formula[at])) {
       ++at;
     }
-    const std::string_view before = without_blanks(formula.substr(0, begin));
+    std::string_view before = formula.substr(0, begin);
+    while (!before.empty() && is_shell_space(before.back())) {
+      before.remove_suffix(1);
+    }
     if (!assignment_at(formula.substr(at)).empty() || before.ends_with("++") ||
         before.ends_with("--")) {
       names.emplace_back(formula.substr(begin, at - begin));
@@ -186,6 +191,9 @@ void ShellBuiltins::set_arguments(const std::vector<ShellField>& fields) {
 }
 
 void ShellBuiltins::assign_formula(std::string_view formula, size_t offset) {
+  if (!state_.spend(formula.size(), offset)) {
+    return;
+  }
   const std::vector<std::string> names = assigned_names(formula);
   std::optional<int64_t> value;
   if (names.size() == 1) {
