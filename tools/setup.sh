@@ -59,3 +59,12 @@ if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test nanotron; then
   .venv-test/bin/python -m pip install -q --no-deps \
     --disable-pip-version-check 'nanotron==0.4'
 fi
+
+# TorchTitan 0.2.2's config and trainer; tests/foreign/torchtitan_stand_ins.py
+# is there for the rest of what it imports.
+if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test torchtitan; then
+  echo "setup: installing TorchTitan into .venv-test"
+  .venv-test/bin/python -m pip install -q --no-deps \
+    --disable-pip-version-check 'torchtitan==0.2.2' 'torchao==0.18.0' \
+    'tyro==1.0.17' docstring_parser typeguard
+fi

@@ -85,6 +85,8 @@ TEST_F(Facts, HeadsThatDoNotSplitAreSaid) {
   facts.kv_heads = said(3, "kv");
   EXPECT_THAT(shapes(), HasSubstr("error[kv-heads-divide]"));
   facts.kv_heads = said(2, "kv");
+  EXPECT_THAT(shapes(), HasSubstr("no rank holds a copy of another's"));
+  config.system = System::kMegatron;
   EXPECT_EQ(shapes(), "");
 }
 

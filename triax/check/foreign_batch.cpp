@@ -121,8 +121,11 @@ void check_given(ForeignFindings& findings, const Replicas& replicas) {
   }
   if (!replicas.count && !(micro && steps)) {
     findings.not_judged(
-        "whether the global batch splits over the data-"
-        "parallel ranks: give --world");
+        layout_of(findings).is_partly_known
+            ? "whether the global batch splits over the data-parallel ranks: "
+              "tp, pp and cp are not all known"
+            : "whether the global batch splits over the data-parallel ranks: "
+              "give --world");
   }
 }
 

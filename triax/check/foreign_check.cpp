@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "triax/check/foreign_bounds.h"
 #include "triax/check/foreign_rules.h"
 #include "triax/check/nanotron_rules.h"
 #include "triax/check/torchtitan_rules.h"
@@ -59,6 +60,14 @@ void drop_repeats(std::vector<Problem>& problems, size_t num_own) {
                  problems.end());
 }
 
+// --world as far as a run may have it.
+ForeignContext bounded_context(ForeignContext context) {
+  if (context.world && (*context.world < 1 || *context.world > kMostSize)) {
+    context.world = std::nullopt;
+  }
+  return context;
+}
+
 }  // namespace
 
 ForeignReport check_foreign(const ForeignConfig& config,
@@ -69,9 +78,18 @@ ForeignReport check_foreign(const ForeignConfig& config,
           report.problems.begin(), report.problems.end(), is_unreadable)) {
     return report;
   }
+  // DeepSpeed's rules bound their numbers where they use them.
+  const std::optional<BoundedConfig> bounded =
+      config.system == System::kDeepSpeed ? std::nullopt
+                                          : without_absurd_numbers(config);
+  const ForeignConfig& judged = bounded ? bounded->config : config;
   const SystemEntry* entry = find_system(config.system);
-  const RunFacts facts = entry == nullptr ? RunFacts{} : entry->facts(config);
-  ForeignFindings findings(config, facts, context);
+  const RunFacts facts = entry == nullptr ? RunFacts{} : entry->facts(judged);
+  const ForeignContext known = bounded_context(context);
+  ForeignFindings findings(judged, facts, known);
+  if (bounded) {
+    findings.problems = bounded->problems;
+  }
   for (const SystemRules& rules : kRules) {
     if (rules.system == config.system) {
       rules.check(findings);
@@ -81,6 +99,7 @@ ForeignReport check_foreign(const ForeignConfig& config,
   check_foreign_batch(findings);
   check_foreign_shapes(findings);
   check_foreign_choices(findings);
+  check_foreign_optimizer(findings);
   drop_repeats(findings.problems, num_own);
   drop_consequences(findings.problems);
   report.problems.insert(report.problems.end(),

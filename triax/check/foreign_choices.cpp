@@ -9,6 +9,7 @@ namespace triax {
 namespace {
 
 constexpr int64_t kLongRun = 10'000;
+constexpr int64_t kShortRun = 100;
 // Of a device's memory; the rest is for activations and the allocator.
 constexpr double kShareForStates = 0.5;
 constexpr double kHeavyBubble = 0.25;
@@ -60,20 +61,30 @@ void check_bubble(ForeignFindings& findings, const Layout& layout) {
   if (bubble < kHeavyBubble) {
     return;
   }
-  findings.warning(
-      "few-microbatches",
-      findings.facts.pp.key,
-      fmt::format("{} microbatches over {} stages: (p - 1) / (m v + p - 1) = "
-                  "{:.0f} % of the step is bubble",
-                  *count,
-                  layout.pp,
-                  100.0 * bubble),
-      fmt::format("use at least {} microbatches",
-                  // Below a quarter, as kHeavyBubble.
-                  static_cast<int64_t>(3.0 * (stages - 1.0) /
-                                       static_cast<double>(chunks)) +
-                      1),
-      Effect::kSlow);
+  // Published runs live with a third of bubble; stages without a microbatch
+  // are another matter, but for a run that only tries something.
+  const Whole& steps = findings.facts.steps;
+  const bool is_short = steps.is_set() && *steps <= kShortRun;
+  const Severity severity =
+      *count < layout.pp && !is_short ? Severity::kWarning : Severity::kNote;
+  findings.add(
+      {severity,
+       "few-microbatches",
+       findings.facts.pp.key,
+       {},
+       fmt::format("{} microbatch{} over {} stages: (p - 1) / (m v + p - 1) = "
+                   "{:.0f} % of the step is bubble",
+                   *count,
+                   *count == 1 ? "" : "es",
+                   layout.pp,
+                   100.0 * bubble),
+       fmt::format("use at least {} microbatches",
+                   // Below a quarter, as kHeavyBubble.
+                   static_cast<int64_t>(3.0 * (stages - 1.0) /
+                                        static_cast<double>(chunks)) +
+                       1),
+       Effect::kSlow,
+       {}});
 }
 
 // Bytes of weights, gradients and Adam's states in mixed precision, with the
@@ -113,6 +124,25 @@ void check_zero(ForeignFindings& findings, const Layout& layout) {
       Effect::kSlow);
 }
 
+// These need seconds and bytes that nothing here counts yet.
+void check_unplanned(ForeignFindings& findings, const Layout& layout) {
+  const RunFacts& facts = findings.facts;
+  const int64_t on_host = findings.context.ranks_on_host.value_or(0);
+  if (facts.zero_stage.is_set() && *facts.zero_stage >= 2 && layout.world &&
+      on_host > 0 && *layout.world > on_host) {
+    findings.not_judged(
+        fmt::format("whether the network between hosts carries zero {}: that "
+                    "takes the time of a step",
+                    *facts.zero_stage));
+  }
+  if (facts.recompute.is_set() && *facts.recompute != "none" &&
+      findings.context.device_bytes) {
+    findings.not_judged(
+        "whether the memory would do without recomputing: that takes the bytes "
+        "of the activations");
+  }
+}
+
 void check_buckets(ForeignFindings& findings) {
   const Whole& bucket = findings.facts.bucket_elements;
   if (!bucket.is_set() || !findings.context.model) {
@@ -145,21 +175,39 @@ void check_profile(ForeignFindings& findings) {
   }
 }
 
+// The global batch, where it is said or is the product of what is.
+std::optional<int64_t> batch_of(const RunFacts& facts) {
+  if (facts.global_batch) {
+    return *facts.global_batch;
+  }
+  if (!facts.microbatch || !facts.accumulation || !facts.dp) {
+    return std::nullopt;
+  }
+  const double product = static_cast<double>(*facts.microbatch) *
+                         static_cast<double>(*facts.accumulation) *
+                         static_cast<double>(*facts.dp);
+  return product > 0 && product < static_cast<double>(int64_t{1} << 53)
+             ? std::optional<int64_t>(static_cast<int64_t>(product))
+             : std::nullopt;
+}
+
 void check_reference(ForeignFindings& findings) {
   const RunFacts& facts = findings.facts;
   if (!findings.context.reference) {
     return;
   }
   const RunFacts& other = *findings.context.reference;
-  if (!facts.global_batch || !other.global_batch || !facts.lr || !other.lr ||
-      *other.global_batch <= 0 || *facts.global_batch <= 0) {
+  const std::optional<int64_t> batch = batch_of(facts);
+  const std::optional<int64_t> other_batch = batch_of(other);
+  if (!batch || !other_batch || !facts.lr || !other.lr || *other_batch <= 0 ||
+      *batch <= 0) {
     findings.not_judged(
         "whether the learning rate follows the batch: both runs must say "
         "their global batch and lr");
     return;
   }
-  const double times = static_cast<double>(*facts.global_batch) /
-                       static_cast<double>(*other.global_batch);
+  const double times =
+      static_cast<double>(*batch) / static_cast<double>(*other_batch);
   if (times == 1.0 || *facts.lr != *other.lr) {
     return;
   }
@@ -168,8 +216,8 @@ void check_reference(ForeignFindings& findings) {
       facts.lr.key,
       fmt::format("the global batch is {} and was {} in {}, {:g} times as "
                   "much, and the learning rate stayed {:g}",
-                  *facts.global_batch,
-                  *other.global_batch,
+                  *batch,
+                  *other_batch,
                   other.file,
                   times,
                   *facts.lr),
@@ -186,6 +234,7 @@ void check_foreign_choices(ForeignFindings& findings) {
   check_hosts(findings, layout);
   check_bubble(findings, layout);
   check_zero(findings, layout);
+  check_unplanned(findings, layout);
   check_buckets(findings);
   check_profile(findings);
   check_reference(findings);

@@ -15,6 +15,16 @@ int64_t degree(const Whole& fact, const std::optional<int64_t>& other) {
       fact.is_set() || !other ? fact.value_or(1) : *other, 1, kMaxDegree);
 }
 
+// A script may leave a degree open; other systems' defaults are 1.
+bool is_partly_known(const ForeignFindings& findings) {
+  const RunFacts& facts = findings.facts;
+  const ForeignContext& context = findings.context;
+  return findings.config.system == System::kMegatron &&
+         findings.is_set("launch") &&
+         ((!facts.tp && !context.tp) || (!facts.pp && !context.pp) ||
+          (!facts.cp && !context.cp));
+}
+
 // What divides the world besides dp, as far as it is said.
 std::string divisor_text(const Layout& layout) {
   std::vector<std::string> parts;
@@ -46,7 +56,12 @@ Layout layout_of(const ForeignFindings& findings) {
   layout.pp = degree(facts.pp, context.pp);
   layout.cp = degree(facts.cp, context.cp);
   layout.world = context.world ? context.world : facts.world.value;
+  layout.is_world_a_setting = !context.world && facts.world.is_default;
   const int64_t rest = layout.tp * layout.pp * layout.cp;
+  layout.is_partly_known = is_partly_known(findings);
+  if (layout.is_partly_known) {
+    return layout;
+  }
   if (layout.world && *layout.world > 0 && *layout.world % rest == 0) {
     layout.dp = *layout.world / rest;
     layout.dp_text = fmt::format(

@@ -17,12 +17,19 @@ void check_foreign_shapes(ForeignFindings& findings);
 /// What works and costs time for nothing, and what --reference shows.
 void check_foreign_choices(ForeignFindings& findings);
 
+/// Numbers that torch's own optimizers refuse, where a system takes those.
+void check_foreign_optimizer(ForeignFindings& findings);
+
 /// tp, pp, cp and dp of the run, 1 where nobody says them.
 struct Layout {
   int64_t tp = 1;
   int64_t pp = 1;
   int64_t cp = 1;
   std::optional<int64_t> world;
+  /// A degree is set and not known, and counts as 1 here.
+  bool is_partly_known = false;
+  /// The world is a script's own default: NNODES=1.
+  bool is_world_a_setting = false;
   std::optional<int64_t> dp;  // where it is said, or the world divides
   /// "dp 4 (8 ranks / (tp 2))".
   std::string dp_text;
