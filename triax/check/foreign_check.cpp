@@ -22,6 +22,7 @@ constexpr SystemRules kRules[] = {
     {System::kTorchTitan, check_torchtitan},
     {System::kNanotron, check_nanotron},
     {System::kMegatron, check_megatron},
+    {System::kMegatron, check_megatron_deepspeed},
 };
 
 bool is_unreadable(const Problem& problem) {
@@ -79,8 +80,11 @@ ForeignReport check_foreign(const ForeignConfig& config,
   }
   const size_t num_own = findings.problems.size();
   check_foreign_batch(findings);
-  check_foreign_shapes(findings);
+  if (!context.other) {
+    check_foreign_shapes(findings);
+  }
   check_foreign_choices(findings);
+  check_foreign_memory(findings);
   drop_repeats(findings.problems, num_own);
   drop_consequences(findings.problems);
   report.problems.insert(report.problems.end(),
