@@ -74,6 +74,11 @@ TEST_F(Facts, AWorldThatDoesNotFactorIsSaid) {
                         "product is 1, 2, 4 or 8"));
   context.world = 2;
   EXPECT_THAT(shapes(), HasSubstr("2 ranks are fewer than"));
+  // At the degree that is there.
+  facts.tp = {};
+  facts.cp = said(3, "cp");
+  context.world = 8;
+  EXPECT_THAT(shapes(), HasSubstr("error[world-size]: cp: 8 ranks"));
 }
 
 TEST_F(Facts, HeadsThatDoNotSplitAreSaid) {

@@ -163,8 +163,6 @@ TEST(Pair, TakesTheModelOfTheArguments) {
                            "2048",
                            "--num-attention-heads",
                            "16",
-                           "--ffn-hidden-size",
-                           "8192",
                            "--vocab-size",
                            "50304"}) {
     words.push_back(word);
@@ -182,6 +180,15 @@ TEST(Pair, TakesTheModelOfTheArguments) {
     all += to_text(problem) + "\n";
   }
   EXPECT_THAT(all, HasSubstr("zero 1 fits: 1,310,982,144 parameters"));
+  words.resize(words.size() - 2);
+  EXPECT_THAT(
+      check_pair(
+          read_megatron_words(words),
+          read_deepspeed("zero_optimization: {stage: 3}\n" + kSame, "ds.json"),
+          context)
+          .unjudged,
+      testing::Contains("ds.json: whether zero 1 would fit: give --model for "
+                        "the vocabulary"));
 }
 
 TEST(Pair, APipelineOfZeroTwoIsFoundHoweverItIsSaid) {

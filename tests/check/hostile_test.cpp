@@ -108,6 +108,19 @@ TEST_P(Hostile, BytesThatAreNoText) {
   }
 }
 
+// What fuzzing found.
+TEST_P(Hostile, LettersOutsideOfQuotes) {
+  for (const char* letter :
+       {"\xcf\x98", "\xc3\xa9", "\xc2\xa1", "\xef\xbb\xbf"}) {
+    checked(letter);
+    checked(std::string("# worf=)t#\n") + letter);
+    checked(with("", "a", letter));
+    checked(with("", letter, "1"));
+    checked(with(letter, "a", "1"));
+    checked(std::string(letter) + "[.se\n[mdtro");
+  }
+}
+
 TEST_P(Hostile, LongLinesAndManyKeys) {
   checked(std::string(1 << 20, 'a'));
   checked(std::string(1 << 20, '"'));
@@ -223,6 +236,26 @@ TEST_P(Hostile, NumbersAtEveryBound) {
     }
     checked(all);
   }
+}
+
+// What overflowed: advice over sizes that are legal one by one.
+TEST(HostileNumbers, AdviceEndsWhereItsTypeDoes) {
+  ForeignContext context;
+  context.world = 16;
+  std::string all;
+  for (const Problem& problem :
+       check_foreign(find_system(System::kTorchTitan)
+                         ->read("[parallelism]\npipeline_parallel_degree = 2\n"
+                                "[training]\nlocal_batch_size = 64\n"
+                                "global_batch_size = 9223372036854775807\n"
+                                "[model]\nname = \"llama3\"\n",
+                                "f"),
+                     context)
+           .problems) {
+    all += to_text(problem) + "\n";
+  }
+  EXPECT_THAT(all, testing::HasSubstr("use 9223372036854775807"));
+  EXPECT_THAT(all, testing::Not(testing::HasSubstr("use -")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Readers,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "triax/check/foreign_rules.h"
 
@@ -121,6 +122,12 @@ std::optional<ModelSizes> model_sizes(const ForeignFindings& findings) {
   if (sizes.kv_heads <= 0.0) {
     sizes.kv_heads = sizes.heads;
   }
+  // Megatron-LM's own: two thirds of it for a gated layer, in whole 64s.
+  if (sizes.ffn <= 0.0 && facts.system == System::kMegatron) {
+    sizes.ffn = sizes.is_gated
+                    ? std::floor(4.0 * sizes.hidden * 2.0 / 3.0 / 64.0) * 64.0
+                    : 4.0 * sizes.hidden;
+  }
   if (sizes.head_dim <= 0.0 && sizes.heads > 0.0) {
     sizes.head_dim = sizes.hidden / sizes.heads;
   }
@@ -128,6 +135,14 @@ std::optional<ModelSizes> model_sizes(const ForeignFindings& findings) {
                         sizes.heads > 0.0 && sizes.ffn > 0.0 &&
                         sizes.vocabulary > 0.0;
   return is_whole ? std::optional<ModelSizes>(sizes) : std::nullopt;
+}
+
+std::string_view model_argument(const ForeignFindings& findings) {
+  const RunFacts& own = findings.facts;
+  const RunFacts other = findings.context.other.value_or(RunFacts{});
+  const bool has_shape =
+      (own.layers && own.hidden) || (other.layers && other.hidden);
+  return has_shape ? "--model for the vocabulary" : "--model";
 }
 
 std::string lacking(const std::vector<Need>& needs) {

@@ -42,7 +42,7 @@ std::optional<Sized> sized(ForeignFindings& findings,
   const std::optional<int64_t>& memory = findings.context.device_bytes;
   const bool has_dp = layout.dp && *layout.dp > 0;
   const std::string missing =
-      lacking({{model.has_value(), "--model"},
+      lacking({{model.has_value(), model_argument(findings)},
                {has_dp || layout.world, "--world"},
                {memory.has_value(), "--cluster with device_memory"}});
   if (!missing.empty()) {
@@ -146,9 +146,10 @@ void check_buckets(ForeignFindings& findings) {
   const std::optional<ModelSizes> model = model_sizes(findings);
   if (!model) {
     findings.not_judged(
-        fmt::format("whether {} {} is larger than the model: give --model",
+        fmt::format("whether {} {} is larger than the model: give {}",
                     bucket.key,
-                    *bucket));
+                    *bucket,
+                    model_argument(findings)));
     return;
   }
   const Layout layout = layout_of(findings);

@@ -62,6 +62,9 @@ struct ModelSizes {
 /// nullopt: one of them is not known.
 std::optional<ModelSizes> model_sizes(const ForeignFindings& findings);
 
+/// "--model", and for what, where the config says the rest.
+std::string_view model_argument(const ForeignFindings& findings);
+
 /// Something a rule needs, and the argument that says it.
 struct Need {
   bool is_met;
