@@ -9,6 +9,7 @@
 #include "triax/config/parse_toml.h"
 #include "triax/foreign/model_shapes.h"
 #include "triax/foreign/system.h"
+#include "triax/foreign/versions.h"
 
 namespace triax {
 namespace {
@@ -165,7 +166,8 @@ ForeignContext make_context(const CheckArguments& arguments) {
   }
   const size_t at = arguments.kind.find('@');
   if (at != std::string::npos) {
-    context.version = arguments.kind.substr(at + 1);
+    context.version = resolve_version(kind_of_argument(arguments.kind),
+                                      arguments.kind.substr(at + 1));
   }
   if (!arguments.model.empty()) {
     context.model = load_model_shape(arguments.model);

@@ -264,6 +264,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Bad{"[parallel]\ntp = ", "a.toml:2:", ""},
         Bad{"[parallel]\ntp = 2,", "a.toml:2:7: error[syntax]: ", ""},
+        Bad{"[parallel]\ntp = \xcf\x98",
+            "a.toml:2:6: error[syntax]: ",
+            "ASCII"},
+        Bad{"\xc3\xa9 = 2", "a.toml:1:1: error[syntax]: ", "ASCII"},
         Bad{"[parallel]\ntp = 2\ntp = 4", "a.toml:3:", ""},
         Bad{"[parallel]\ntp = 99999999999999999999", "a.toml:2:", ""},
         Bad{"[data]\npath = \"\xff\"", "a.toml:2:", ""},
@@ -290,6 +294,14 @@ TEST(Load, BracketsInTextsAndCommentsAreNoNesting) {
                        brackets + "\n" + brackets + "'''\n",
                    "a.toml");
   EXPECT_EQ(all_text(loaded), "");
+}
+
+TEST(Load, LettersBeyondAsciiStandInTextsAndComments) {
+  EXPECT_THAT(parse_config("\xef\xbb\xbf# \xc3\xa9\n[run]\n"
+                           "dir = \"\xc3\xa9\" # \xcf\x98\n",
+                           "a.toml")
+                  .problems,
+              testing::IsEmpty());
 }
 
 TEST(Load, ListsEveryProblemInTheOrderOfTheFile) {

@@ -3,15 +3,12 @@
 
 #include "triax/base/units.h"
 #include "triax/check/foreign_rules.h"
-#include "triax/plan/model_stats.h"
 
 namespace triax {
 namespace {
 
 constexpr int64_t kLongRun = 10'000;
 constexpr int64_t kShortRun = 100;
-// Of a device's memory; the rest is for activations and the allocator.
-constexpr double kShareForStates = 0.5;
 constexpr double kHeavyBubble = 0.25;
 
 void check_hosts(ForeignFindings& findings, const Layout& layout) {
@@ -19,7 +16,8 @@ void check_hosts(ForeignFindings& findings, const Layout& layout) {
     return;
   }
   if (!findings.context.ranks_on_host) {
-    findings.not_judged("whether tp crosses hosts: give --cluster");
+    findings.not_judged(
+        "whether tp crosses hosts: give --cluster with devices_per_host");
     return;
   }
   const int64_t ranks = *findings.context.ranks_on_host;
@@ -85,81 +83,6 @@ void check_bubble(ForeignFindings& findings, const Layout& layout) {
                        1),
        Effect::kSlow,
        {}});
-}
-
-// Bytes of weights, gradients and Adam's states in mixed precision, with the
-// optimizer's 12 bytes split over dp (ZeRO: Rajbhandari et al. 2020).
-double stage_one_bytes(double parameters, int64_t dp) {
-  return parameters * (4.0 + 12.0 / static_cast<double>(dp));
-}
-
-void check_zero(ForeignFindings& findings, const Layout& layout) {
-  const Whole& stage = findings.facts.zero_stage;
-  if (!stage.is_set() || *stage < 3) {
-    return;
-  }
-  const ForeignContext& context = findings.context;
-  if (!context.model || !context.device_bytes || !layout.dp) {
-    findings.not_judged(
-        "whether zero 1 would fit: give --model, --world and --cluster");
-    return;
-  }
-  const double share = static_cast<double>(layout.tp * layout.pp);
-  const double parameters =
-      static_cast<double>(num_parameters(*context.model)) / share;
-  const double bytes = stage_one_bytes(parameters, *layout.dp);
-  if (bytes > kShareForStates * static_cast<double>(*context.device_bytes)) {
-    return;
-  }
-  findings.note(
-      "slow-choice",
-      stage.key,
-      fmt::format("zero 1 fits: {} parameters a rank * (4 + 12 / dp {}) bytes "
-                  "= {} of {}; zero 3 gathers the weights twice a step",
-                  format_count(static_cast<int64_t>(parameters)),
-                  *layout.dp,
-                  format_bytes(static_cast<int64_t>(bytes)),
-                  format_bytes(*context.device_bytes)),
-      "use zero 1",
-      Effect::kSlow);
-}
-
-// These need seconds and bytes that nothing here counts yet.
-void check_unplanned(ForeignFindings& findings, const Layout& layout) {
-  const RunFacts& facts = findings.facts;
-  const int64_t on_host = findings.context.ranks_on_host.value_or(0);
-  if (facts.zero_stage.is_set() && *facts.zero_stage >= 2 && layout.world &&
-      on_host > 0 && *layout.world > on_host) {
-    findings.not_judged(
-        fmt::format("whether the network between hosts carries zero {}: that "
-                    "takes the time of a step",
-                    *facts.zero_stage));
-  }
-  if (facts.recompute.is_set() && *facts.recompute != "none" &&
-      findings.context.device_bytes) {
-    findings.not_judged(
-        "whether the memory would do without recomputing: that takes the bytes "
-        "of the activations");
-  }
-}
-
-void check_buckets(ForeignFindings& findings) {
-  const Whole& bucket = findings.facts.bucket_elements;
-  if (!bucket.is_set() || !findings.context.model) {
-    return;
-  }
-  const int64_t parameters = num_parameters(*findings.context.model);
-  if (*bucket >= parameters) {
-    findings.note("slow-choice",
-                  bucket.key,
-                  fmt::format("one bucket of {} elements holds all {} "
-                              "gradients, so nothing overlaps with the "
-                              "backward pass",
-                              format_count(*bucket),
-                              format_count(parameters)),
-                  fmt::format("use {} or less", parameters / 10),
-                  Effect::kSlow);
-  }
 }
 
 void check_profile(ForeignFindings& findings) {
@@ -231,11 +154,10 @@ void check_reference(ForeignFindings& findings) {
 
 void check_foreign_choices(ForeignFindings& findings) {
   const Layout layout = layout_of(findings);
-  check_hosts(findings, layout);
-  check_bubble(findings, layout);
-  check_zero(findings, layout);
-  check_unplanned(findings, layout);
-  check_buckets(findings);
+  if (!findings.context.other) {
+    check_hosts(findings, layout);
+    check_bubble(findings, layout);
+  }
   check_profile(findings);
   check_reference(findings);
 }

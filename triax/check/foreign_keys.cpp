@@ -106,6 +106,24 @@ class KeyWalk {
     }
   }
 
+  // One note of all that is another program's.
+  void say_fork() const {
+    constexpr size_t kMostNames = 5;
+    if (of_fork_.empty()) {
+      return;
+    }
+    const auto end = of_fork_.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                            of_fork_.size(), kMostNames));
+    findings_.not_judged(fmt::format(
+        "{}{}: {} of {}",
+        fmt::join(of_fork_.begin(), end, ", "),
+        of_fork_.size() > kMostNames
+            ? fmt::format(" and {} more", of_fork_.size() - kMostNames)
+            : std::string(),
+        of_fork_.size() == 1 ? "a key" : "keys",
+        rules_.fork));
+  }
+
  private:
   bool ignores(const KeyRow* section) const {
     return section == nullptr ? rules_.unknown == KeyUse::kIgnored
@@ -277,6 +295,10 @@ class KeyWalk {
     if (is_ignored && is_remark(entry.key)) {
       return;
     }
+    if (!rules_.fork.empty()) {
+      of_fork_.push_back(path);
+      return;
+    }
     Problem problem{is_ignored ? Severity::kWarning : Severity::kError,
                     "unknown-key",
                     path,
@@ -321,6 +343,7 @@ class KeyWalk {
   ForeignFindings& findings_;
   const KeyTable& keys_;
   const KeyRules& rules_;
+  std::vector<std::string> of_fork_;
   int num_unknown_ = 0;
 };
 
@@ -373,7 +396,9 @@ std::string bound_misfit(const KeyRow& row, const ConfigValue& value) {
 void check_keys(ForeignFindings& findings,
                 const KeyTable& keys,
                 const KeyRules& rules) {
-  KeyWalk(findings, keys, rules).walk(findings.config.table, "", nullptr);
+  KeyWalk walk(findings, keys, rules);
+  walk.walk(findings.config.table, "", nullptr);
+  walk.say_fork();
 }
 
 }  // namespace triax

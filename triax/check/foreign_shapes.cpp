@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "triax/check/findings.h"
+#include "triax/base/saturating.h"
+#include "triax/check/divisors.h"
 #include "triax/check/foreign_rules.h"
 
 namespace triax {
@@ -20,21 +21,31 @@ std::string key_of(const Whole& fact, const char* or_else) {
   return fact.key.empty() ? or_else : fact.key;
 }
 
-std::string dividing(int64_t number) {
-  return number > 0 && number <= kMaxListed ? one_of(divisors(number))
-                                            : "one that divides it";
-}
-
 void check_world(ForeignFindings& findings, const Layout& layout) {
   if (!layout.world) {
     return;
   }
   const RunFacts& facts = findings.facts;
-  const int64_t rest = layout.tp * layout.pp * layout.cp;
   const int64_t world = *layout.world;
+  const Effect effect = shape_effect(findings.config.system);
+  for (const Whole* degree : {&facts.tp, &facts.pp, &facts.cp}) {
+    if (degree->is_set() && **degree > std::max(world, kMaxListed)) {
+      findings.error(
+          "world-size",
+          degree->key,
+          fmt::format(
+              "{} {} is more than the {} ranks", degree->key, **degree, world),
+          fmt::format("use {}", dividing(world)),
+          effect);
+      return;
+    }
+  }
+  const int64_t rest = layout.tp * layout.pp * layout.cp;
   const std::string product = fmt::format(
       "tp {} * pp {} * cp {} = {}", layout.tp, layout.pp, layout.cp, rest);
-  const Whole& blamed = layout.tp > 1 ? facts.tp : facts.pp;
+  const Whole& blamed = layout.tp > 1   ? facts.tp
+                        : layout.pp > 1 ? facts.pp
+                                        : facts.cp;
   if (world < rest && layout.is_world_a_setting) {
     findings.note("world-size",
                   key_of(blamed, ""),
@@ -57,25 +68,28 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
                                    world,
                                    product,
                                    world % rest),
-        fmt::format("use degrees whose product is {}", dividing(world)));
+        fmt::format("use degrees whose product is {}", dividing(world)),
+        effect);
     return;
   }
   // nanotron 0.4 counts ep as an axis of its own, later ones within dp.
   const bool may_have_experts =
       findings.config.system == System::kNanotron && facts.ep.value_or(1) > 1;
+  const int64_t all = saturating_multiply(facts.dp.value_or(0), rest);
   if (may_have_experts) {
     findings.not_judged(
         "whether dp * tp * pp is the world: ep counts in it or "
         "not, by nanotron's version");
-  } else if (facts.dp.is_set() && *facts.dp > 0 && *facts.dp * rest != world) {
+  } else if (facts.dp.is_set() && *facts.dp > 0 && all != world) {
     findings.error("world-size",
                    key_of(facts.dp, ""),
                    fmt::format("dp {} * {} = {} ranks, and {} are there",
                                *facts.dp,
                                product,
-                               *facts.dp * rest,
+                               all,
                                world),
-                   fmt::format("use dp {}", world / rest));
+                   fmt::format("use dp {}", world / rest),
+                   effect);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "triax/base/saturating.h"
 #include "triax/check/findings.h"
 #include "triax/check/foreign_rules.h"
 #include "triax/check/megatron_rules.h"
@@ -113,7 +114,7 @@ class PipelineJudge {
     if (may_be_uneven()) {
       return;
     }
-    const int64_t counted = pipeline_.layers + pipeline_.extra;
+    const int64_t counted = saturating_add(pipeline_.layers, pipeline_.extra);
     if (counted % pipeline_.pp != 0) {
       error(
           "stages-fit",
@@ -247,7 +248,7 @@ class PipelineJudge {
     }
     const Number per_chunk =
         args_.whole("num-layers-per-virtual-pipeline-stage");
-    const int64_t counted = pipeline_.layers + pipeline_.extra;
+    const int64_t counted = saturating_add(pipeline_.layers, pipeline_.extra);
     if (!per_chunk || *per_chunk < 1 || counted == 0) {
       return std::nullopt;
     }
@@ -291,10 +292,10 @@ class PipelineJudge {
     const Number replicas = num_replicas(pp);
     if (!micro || !global || !replicas || *micro < 1 || *global < 1 ||
         *micro > kMaxLayers || *replicas < 1 ||
-        *global % (*micro * *replicas) != 0) {
+        *global % saturating_multiply(*micro, *replicas) != 0) {
       return;
     }
-    const int64_t count = *global / (*micro * *replicas);
+    const int64_t count = *global / saturating_multiply(*micro, *replicas);
     const Number asked =
         args_.whole("microbatch-group-size-per-virtual-pipeline-stage");
     const int64_t group = asked.value_or(pp);
@@ -317,7 +318,7 @@ class PipelineJudge {
                       group,
                       pp),
           fmt::format("use a --global-batch-size of at least {}",
-                      *micro * *replicas * pp),
+                      saturating_product({*micro, *replicas, pp})),
           Effect::kFailsLater);
       return;
     }
@@ -333,7 +334,7 @@ class PipelineJudge {
                       group,
                       pp),
           fmt::format("use a --global-batch-size that is a multiple of {}",
-                      *micro * *replicas * group),
+                      saturating_product({*micro, *replicas, group})),
           Effect::kFailsLater);
     }
   }
@@ -346,7 +347,7 @@ class PipelineJudge {
         *cp > kMaxLayers) {
       return std::nullopt;
     }
-    const int64_t rest = *tp * *cp * pp;
+    const int64_t rest = saturating_product({*tp, *cp, pp});
     return *ranks % rest == 0 ? Number(*ranks / rest) : std::nullopt;
   }
 

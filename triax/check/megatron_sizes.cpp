@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "triax/base/saturating.h"
 #include "triax/check/findings.h"
 #include "triax/check/foreign_rules.h"
 #include "triax/check/megatron_rules.h"
@@ -30,7 +31,7 @@ void check_expert_ranks(ForeignFindings& findings, const Args& args) {
   const Layout layout = layout_of(findings);
   const Number world = layout.world;
   if (!is_size(ep) || !is_size(etp) || !is_size(pp) || !is_size(world) ||
-      *ep == 1 || *ep * *etp >= kMaxSize || *ep * *etp * *pp >= kMaxSize) {
+      *ep == 1 || saturating_product({*ep, *etp, *pp}) >= kMaxSize) {
     return;
   }
   const int64_t unit = *etp * *ep * *pp;
@@ -256,7 +257,7 @@ void check_eval_batch(ForeignFindings& findings, const Args& args) {
         "eval-global-batch-size",
         fmt::format(
             "{} is not a multiple of the micro batch {}", *global, *micro),
-        fmt::format("use {}", (*global / *micro + 1) * *micro));
+        fmt::format("use {}", saturating_round_up(*global, *micro)));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "triax/base/saturating.h"
 #include "triax/check/nanotron_rules.h"
 #include "triax/foreign/nanotron.h"
 
@@ -115,7 +116,7 @@ void check_decay(ForeignFindings& findings) {
                                  "rest",
                                  decay.steps),
                      Effect::kSilentlyDifferent);
-  } else if (decay.start + decay.length > decay.steps &&
+  } else if (saturating_add(decay.start, decay.length) > decay.steps &&
              decay.start < decay.steps) {
     findings.warning(
         "warmup-steps",
@@ -126,7 +127,7 @@ void check_decay(ForeignFindings& findings) {
                     decay.start,
                     decay.start,
                     decay.length,
-                    decay.start + decay.length,
+                    saturating_add(decay.start, decay.length),
                     decay.has_length
                         ? ""
                         : " (lr_decay_steps is train_steps - lr_warmup_steps "

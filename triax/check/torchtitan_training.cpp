@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "triax/base/saturating.h"
 #include "triax/check/torchtitan_rules.h"
 #include "triax/foreign/torchtitan.h"
 
@@ -51,7 +52,7 @@ void check_batch(ForeignFindings& findings) {
                      local,
                      *shards * replicas,
                      unit),
-         fmt::format("use {}", (global / unit + 1) * unit));
+         fmt::format("use {}", saturating_round_up(global, unit)));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "triax/base/json.h"
@@ -44,6 +45,11 @@ std::string kind_of(const ConfigValue& value) {
                                        "a table"};
   if (const auto* foreign = std::get_if<ForeignValue>(&value.data)) {
     return foreign->kind;
+  }
+  const auto* real = std::get_if<double>(&value.data);
+  if (real != nullptr && !(std::abs(*real) < 0x1p63)) {
+    return std::isfinite(*real) ? "a number beyond 64 bits"
+                                : "no finite number";
   }
   return kKinds[value.data.index()];
 }
