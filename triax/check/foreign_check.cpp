@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/check/foreign_check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -114,6 +116,15 @@ ForeignReport check_foreign(const ForeignConfig& config,
                          findings.problems.end());
   report.unjudged = findings.unjudged;
   sort_problems(report.problems);
+  if (findings.num_left_out > 0) {
+    report.problems.push_back(
+        {Severity::kNote,
+         "left-out",
+         "",
+         {config.file, 0, 0},
+         fmt::format("{} more findings are left out; mend these first",
+                     findings.num_left_out)});
+  }
   return report;
 }
 

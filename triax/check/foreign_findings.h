@@ -74,8 +74,15 @@ class ForeignFindings {
   }
   bool is_set(const std::string& path) const { return value(path) != nullptr; }
 
+  /// At most a thousand. Where there are more, errors and warnings stay before
+  /// notes, and num_left_out says how many went.
   std::vector<Problem> problems;
+  int64_t num_left_out = 0;
   std::vector<std::string> unjudged;
+
+ private:
+  Problem left_out_;
+  size_t next_spare_ = 0;  // notes at and above it have been given up
 };
 
 /// How a system takes what stands in its configs.

@@ -326,6 +326,7 @@ class KeyWalk {
       const std::string path = prefix.empty() ? near : prefix + "." + near;
       const KeyRow* row = keys_.find(path);
       if (row != nullptr && !findings_.is_set(path) &&
+          is_sure_slip(entry.key, near, keys_.names_in(prefix)) &&
           misfit_of(*row, entry.value).empty()) {
         problem.edit = SafeEdit{entry.key_position, entry.key, near};
       }

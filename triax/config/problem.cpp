@@ -8,21 +8,21 @@
 #include <tuple>
 
 #include "triax/base/json.h"
+#include "triax/base/log.h"
+#include "triax/config/printable_json.h"
 
 namespace triax {
 namespace {
 
 constexpr size_t kMaxQuotedBytes = 60;
 
+// On one line, whatever bytes it holds.
 std::string without_controls(std::string_view text) {
   std::string line;
-  for (const char byte : text) {
-    const auto code = static_cast<unsigned char>(byte);
-    if (code < 0x20 || code == 0x7f) {
-      line += fmt::format("\\x{:02x}", code);
-    } else {
-      line += byte;
-    }
+  for (const char byte : escape_controls(text)) {
+    line += byte == '\n'   ? "\\x0a"
+            : byte == '\t' ? "\\x09"
+                           : std::string(1, byte);
   }
   return line;
 }
@@ -117,7 +117,7 @@ std::string to_json(const std::vector<Problem>& problems) {
                      {"effect", effect_name(problem.effect)},
                      {"fix", problem.fix}});
   }
-  return dump_json(array);
+  return printable_json(array);
 }
 
 bool has_errors(const std::vector<Problem>& problems) {

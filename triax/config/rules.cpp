@@ -32,6 +32,8 @@ const std::vector<Rule>& rules() {
       {"pipeline-zero", "DeepSpeed's pipeline takes no zero stage above 1"},
       {"optimizer-choice", "the optimizer or its parameters do not work"},
       {"not-judged", "something was not known that a rule needs"},
+      {"left-out", "more findings of one file than are shown"},
+      {"byte-order-mark", "the system stops at the file's byte order mark"},
       {"pair-conflict", "two configs of one run contradict each other"},
       {"slow-choice", "it works, and something faster costs nothing"},
       {"tp-crosses-hosts", "tensor parallelism crosses the network"},

@@ -84,32 +84,25 @@ std::string resolve_deepspeed(std::string_view version) {
 
 std::string resolve_version(System system, std::string_view version) {
   const SystemEntry* entry = find_system(system);
-  const std::string_view own =
-      entry == nullptr ? std::string_view() : entry->keys().version();
-  if (!version.empty() && version == own) {
-    return "";
-  }
-  if (system == System::kDeepSpeed) {
-    const std::string resolved = resolve_deepspeed(version);
-    return resolved == own ? "" : resolved;
-  }
   if (entry == nullptr) {
     throw Error("triax@", version, ": triax reads its own version alone");
   }
-  // The last release on PyPI, whose configs have keys of their own.
-  const bool is_nanotron = system == System::kNanotron;
-  if (is_nanotron && version == "0.4") {
-    return "0.4";
+  const std::string_view own = entry->keys().version();
+  if (system == System::kDeepSpeed) {
+    const std::string resolved =
+        version.empty() ? "" : resolve_deepspeed(version);
+    return resolved == own ? "" : resolved;
   }
-  throw Error(system_name(system),
-              "@",
-              version,
-              ": triax has the keys of ",
-              own,
-              is_nanotron ? " and 0.4" : "",
-              " alone; leave @",
-              version,
-              " out");
+  if (!version.empty() && !entry->knows_version(version)) {
+    throw Error(entry->name,
+                "@",
+                version,
+                ": no such version is known; valid are ",
+                entry->versions);
+  }
+  // The last release on PyPI, whose configs have keys of their own.
+  const bool is_release = system == System::kNanotron && version == "0.4";
+  return is_release ? "0.4" : "";
 }
 
 }  // namespace triax
