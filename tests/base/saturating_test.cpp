@@ -14,6 +14,9 @@ TEST(Saturating, HoldsWhatDoesNotFitAtTheEnd) {
   EXPECT_EQ(saturating_add(kMost, 1), kMost);
   EXPECT_EQ(saturating_add(kLeast, -1), kLeast);
   EXPECT_EQ(saturating_add(kMost, kLeast), -1);
+  EXPECT_EQ(saturating_subtract(2, 3), -1);
+  EXPECT_EQ(saturating_subtract(kLeast, 1), kLeast);
+  EXPECT_EQ(saturating_subtract(0, kLeast), kMost);
   EXPECT_EQ(saturating_multiply(-4, 5), -20);
   EXPECT_EQ(saturating_multiply(kMost, 2), kMost);
   EXPECT_EQ(saturating_multiply(kMost, -2), kLeast);

@@ -83,6 +83,24 @@ TEST(DeepSpeedVersions, RefuseFromTheReleaseThatDroppedIt) {
               HasSubstr("removed-key"));
 }
 
+TEST(DeepSpeedVersions, HaveTheirOwnOptimizers) {
+  const ForeignContext old{.world = 1, .version = "0.16.9"};
+  const std::string batch = "train_batch_size: 1\n";
+  EXPECT_EQ(checked(batch + "optimizer: {type: 'OneBitAdam', params: "
+                            "{freeze_step: 400, cuda_aware: true}}\n",
+                    old),
+            "");
+  EXPECT_THAT(checked(batch + "optimizer: {type: 'OneBitAdam', params: "
+                              "{freeze_stp: 400}}\n",
+                      old),
+              HasSubstr("OnebitAdam has no such parameter: a TypeError as it "
+                        "is made [fails later]; did you mean freeze_step?"));
+  EXPECT_THAT(checked(batch + "optimizer: {type: 'ZeroOneAdam'}\n"
+                              "zero_optimization: {stage: 1}\n",
+                      old),
+              HasSubstr("\"ZeroOneAdam\" asserts that ZeRO is off"));
+}
+
 TEST(DeepSpeedGroups, DivideTheWorld) {
   const std::string text =
       "train_batch_size: 12\n"

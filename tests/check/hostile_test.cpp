@@ -238,24 +238,36 @@ TEST_P(Hostile, NumbersAtEveryBound) {
   }
 }
 
-// What overflowed: advice over sizes that are legal one by one.
-TEST(HostileNumbers, AdviceEndsWhereItsTypeDoes) {
+std::string said(System system, const std::string& text) {
   ForeignContext context;
   context.world = 16;
   std::string all;
   for (const Problem& problem :
-       check_foreign(find_system(System::kTorchTitan)
-                         ->read("[parallelism]\npipeline_parallel_degree = 2\n"
-                                "[training]\nlocal_batch_size = 64\n"
-                                "global_batch_size = 9223372036854775807\n"
-                                "[model]\nname = \"llama3\"\n",
-                                "f"),
-                     context)
-           .problems) {
+       check_foreign(find_system(system)->read(text, "f"), context).problems) {
     all += to_text(problem) + "\n";
   }
-  EXPECT_THAT(all, testing::HasSubstr("use 9223372036854775807"));
-  EXPECT_THAT(all, testing::Not(testing::HasSubstr("use -")));
+  return all;
+}
+
+// What overflowed: figures over sizes that are legal one by one.
+TEST(HostileNumbers, FiguresEndWhereTheirTypeDoes) {
+  EXPECT_THAT(said(System::kTorchTitan,
+                   "[parallelism]\npipeline_parallel_degree = 2\n"
+                   "[training]\nlocal_batch_size = 64\n"
+                   "global_batch_size = 9223372036854775807\n"
+                   "[model]\nname = \"llama3\"\n"),
+              testing::HasSubstr("use 9223372036854775807"));
+  EXPECT_THAT(said(System::kMegatron,
+                   "pretrain_gpt.py --num-layers 9223372036854775806"
+                   " --pipeline-model-parallel-size 16\n"),
+              testing::HasSubstr("14 stages of 576460752303423488 and 2 of "
+                                 "576460752303423487"));
+  EXPECT_THAT(said(System::kMegatron,
+                   "pretrain_gpt.py --num-layers 4"
+                   " --pipeline-model-parallel-size 4"
+                   " --decoder-first-pipeline-num-layers 9223372036854775807"
+                   " --decoder-last-pipeline-num-layers 4294967296\n"),
+              testing::HasSubstr("= -9223372036854775808 over 2 middle"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Readers,

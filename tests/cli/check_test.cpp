@@ -78,6 +78,19 @@ TEST_F(CheckCli, KnowsTheWorldTheModelAndTheCluster) {
   EXPECT_EQ(check("b.json --world 2").code, 1);
 }
 
+TEST_F(CheckCli, KnowsTheReleasesOfAKind) {
+  write("elastic.json",
+        "{\"elasticity\": {\"enabled\": true, \"micro_batch_sizes\": [2], "
+        "\"max_train_batch_size\": 8}}");
+  EXPECT_EQ(check("elastic.json --kind deepspeed@0.14").code, 0);
+  EXPECT_EQ(check("elastic.json --kind deepspeed").code, 1);
+  for (const char* wrong : {"deepspeed@9.9", "deepspeed@abc", "deepspeed@"}) {
+    const Output output = check(std::string("good.json --kind ") + wrong);
+    EXPECT_EQ(output.code, 2) << wrong;
+    EXPECT_THAT(output.err, HasSubstr("0.14.0 to 0.14.5")) << wrong;
+  }
+}
+
 TEST_F(CheckCli, SpeaksFourFormats) {
   const Json sarif = parse_json(check("bad.json --format sarif").out, "sarif");
   EXPECT_EQ(sarif["runs"][0]["results"].size(), 3u);

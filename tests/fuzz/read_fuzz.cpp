@@ -13,6 +13,7 @@
 #include "triax/foreign/deepspeed.h"
 #include "triax/foreign/megatron.h"
 #include "triax/foreign/system.h"
+#include "triax/foreign/translate.h"
 
 namespace {
 
@@ -63,6 +64,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   to_github(report.problems);
   const EditedText edited = apply_edits(text, "fuzz", report.problems);
   check_foreign(entry->read(edited.text, "fuzz"), context);
+  for (const SystemEntry& to : foreign_systems()) {
+    translate(entry->facts(config), to.system);
+  }
   if (entry->system == System::kDeepSpeed) {
     context.version = "0.14.5";
     check_pair(arguments(), config, context);

@@ -17,6 +17,13 @@ constexpr int64_t saturating_add(int64_t a, int64_t b) {
                  : std::numeric_limits<int64_t>::max();
 }
 
+constexpr int64_t saturating_subtract(int64_t a, int64_t b) {
+  int64_t difference = 0;
+  return !__builtin_sub_overflow(a, b, &difference) ? difference
+         : b > 0 ? std::numeric_limits<int64_t>::min()
+                 : std::numeric_limits<int64_t>::max();
+}
+
 constexpr int64_t saturating_multiply(int64_t a, int64_t b) {
   int64_t product = 0;
   return !__builtin_mul_overflow(a, b, &product) ? product

@@ -200,7 +200,7 @@ void check_head_dim(ForeignFindings& findings) {
 
 // Layers of the fullest stage, and the emptiest.
 std::string uneven_text(int64_t layers, int64_t stages) {
-  const int64_t most = (layers + stages - 1) / stages;
+  const int64_t most = divide_up(layers, stages);
   return fmt::format(
       "{} layers over {} stages: {} stages of {} and {} of {}; every step "
       "waits for the larger ones, so {:.0f} % of the time of the others is "

@@ -194,8 +194,9 @@ class PipelineJudge {
 
   void judge_middle(const char* at, const Number& first, const Number& last) {
     const int64_t stages = pipeline_.pp - (first ? 1 : 0) - (last ? 1 : 0);
-    const int64_t layers =
-        pipeline_.layers - first.value_or(0) - last.value_or(0);
+    const int64_t layers = saturating_subtract(
+        saturating_subtract(pipeline_.layers, first.value_or(0)),
+        last.value_or(0));
     const std::string text =
         fmt::format("{} layers{}{} = {} over {} middle stages",
                     pipeline_.layers,

@@ -133,9 +133,12 @@ void check_decay(ForeignFindings& findings) {
                         : " (lr_decay_steps is train_steps - lr_warmup_steps "
                           "by default)",
                     decay.steps,
-                    100.0 * static_cast<double>(decay.steps - decay.start) /
+                    100.0 *
+                        static_cast<double>(
+                            saturating_subtract(decay.steps, decay.start)) /
                         static_cast<double>(decay.length)),
-        fmt::format("lr_decay_steps: {}", decay.steps - decay.start),
+        fmt::format("lr_decay_steps: {}",
+                    saturating_subtract(decay.steps, decay.start)),
         Effect::kSilentlyDifferent);
   }
 }
