@@ -164,6 +164,9 @@ TEST_F(CheckCli, AcceptsAByteOrderMarkAndKeepsIt) {
             mark + "{\"train_batch_size\": 8, \"gradient_clipping\": 1}");
   write("m.toml", mark + "[parallel]\ntp = 2\n[data]\npath = \"m.json\"\n");
   EXPECT_THAT(check("m.toml").out, testing::Not(HasSubstr("error[syntax]")));
+  write("text", std::string(1000, 'a'));
+  write("run.toml", mark + "[data]\npath = \"text\"\nsequence_length = 16\n");
+  EXPECT_EQ(program_.run("train run.toml --dry-run").code, 0);
   write("t.toml", mark + "[job]\ndescription = \"x\"\n[parallelism]\n");
   const Output titan = check("t.toml");
   EXPECT_EQ(titan.code, 0) << titan.out;

@@ -359,6 +359,12 @@ void finish_megatron(TargetWriter& out) {
                            "lr"}) {
     out.leave_open(flag, "Megatron-LM stops without it");
   }
+  // validate_args() looks at it, by what the kernels' order needs.
+  if (out.value("use-megatron-fsdp") != nullptr) {
+    out.remind("the variable CUDA_DEVICE_MAX_CONNECTIONS: not 1");
+  } else if (out.whole("tp", 1) > 1 || out.whole("cp", 1) > 1) {
+    out.remind("the variable CUDA_DEVICE_MAX_CONNECTIONS: 1");
+  }
   out.leave_open("data-path", "the tokens in Megatron-LM's own format");
   out.leave_open("tokenizer-type", "and what it needs beside it");
 }
