@@ -230,5 +230,17 @@ TEST(Translate, ReadersPassOverAByteOrderMark) {
   }
 }
 
+TEST(Translate, NamesNumbersThatTheOtherSystemRefuses) {
+  const ForeignConfig titan = read_torchtitan(
+      "[optimizer]\nlr = -1.0\nbeta1 = 7.0\n[training]\nsteps = -1\n", "t");
+  const Translation result =
+      translate(translation_source(titan), System::kTriax);
+  EXPECT_THAT(result.lost, Contains(HasSubstr("lr -1.0 (from optimizer.lr)")));
+  EXPECT_THAT(result.lost, Contains(HasSubstr("beta1 7.0")));
+  EXPECT_THAT(result.open, Contains(HasSubstr("optimizer.lr (")));
+  EXPECT_THAT(result.text, testing::Not(HasSubstr("-1")));
+  EXPECT_THAT(result.text, testing::Not(HasSubstr("7.0")));
+}
+
 }  // namespace
 }  // namespace triax

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One libFuzzer target for each reader of a foreign config: TRIAX_FUZZ_SYSTEM
-// names it. What is read is also judged, fixed and reported.
+// names it. What is read is also judged, fixed, reported and translated.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include "triax/check/foreign_check.h"
 #include "triax/check/report_formats.h"
 #include "triax/foreign/system.h"
+#include "triax/foreign/translate.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace triax;
@@ -30,5 +31,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   to_github(report.problems);
   const EditedText edited = apply_edits(text, "fuzz", report.problems);
   check_foreign(entry->read(edited.text, "fuzz"), context);
+  for (const System to : {System::kTriax,
+                          System::kDeepSpeed,
+                          System::kMegatron,
+                          System::kTorchTitan,
+                          System::kNanotron}) {
+    translate(translation_source(config, {.world = 16}), to);
+  }
   return 0;
 }

@@ -80,6 +80,8 @@ class TargetWriter {
 
  private:
   void judge_batch();
+  /// Takes out the numbers that the system's table refuses.
+  void drop_misfits();
 
   const TranslationSource& source_;
   System to_;
