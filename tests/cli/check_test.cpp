@@ -274,6 +274,7 @@ TEST_F(CheckCli, SaysThatThreeAreNoPair) {
   const std::string alone = "each checked alone";
   EXPECT_THAT(check("good.json a.sh").out, testing::Not(HasSubstr(alone)));
   EXPECT_THAT(check("good.json a.sh bad.json").out, HasSubstr(alone));
+  EXPECT_THAT(check("none.json good.json a.sh").out, HasSubstr(alone));
   write("t.toml", "[parallel]\ntp = 2\n");
   EXPECT_THAT(check("good.json t.toml").out, HasSubstr(alone));
   EXPECT_THAT(check("good.json bad.json good.json").out,
