@@ -84,11 +84,16 @@ bool is_pair(const std::vector<CheckInput>& inputs) {
 }
 
 bool are_of_several_systems(const std::vector<CheckInput>& inputs) {
-  return std::any_of(
-      inputs.begin(), inputs.end(), [&inputs](const CheckInput& input) {
-        return !input.problem && !inputs[0].problem &&
-               input.system != inputs[0].system;
-      });
+  std::optional<System> first;
+  for (const CheckInput& input : inputs) {
+    if (!input.problem && first.value_or(input.system) != input.system) {
+      return true;
+    }
+    if (!input.problem) {
+      first = input.system;
+    }
+  }
+  return false;
 }
 
 std::vector<Problem> check_all(const std::vector<CheckInput>& inputs,

@@ -31,13 +31,19 @@ void say_errors(const std::vector<Problem>& problems) {
   }
 }
 
-// What triax itself says of the config that it wrote.
+// What triax itself says of the config that it wrote: of the same world, and a
+// DeepSpeed config of the same pipeline, which its program makes.
 std::vector<Problem> judge(const std::string& text,
                            System to,
-                           const ForeignContext& context) {
+                           const TranslationSource& source,
+                           ForeignContext context) {
   CheckInput written{.file = fmt::format("the {} config", system_name(to)),
                      .text = text,
                      .system = to};
+  const NamedFact* pp = source.find("pp");
+  if (to == System::kDeepSpeed && pp != nullptr) {
+    context.pp = pp->value.get<int64_t>();
+  }
   // A run file says its own ranks, and of other axes than triax has none.
   parse_input(written, to == System::kTriax ? ForeignContext{} : context);
   std::vector<Problem> problems =
@@ -87,7 +93,8 @@ int translate_input(const std::vector<CheckInput>& inputs,
     throw Error(input.file, " is a config of ", arguments.to, " already");
   }
   say_errors(problems);
-  const Translation result = translate(source_of(input, context), to);
+  const TranslationSource source = source_of(input, context);
+  const Translation result = translate(source, to);
   fmt::print("{}", result.text);
   for (const std::string& clause : result.lost) {
     say("not carried: " + clause);
@@ -98,7 +105,7 @@ int translate_input(const std::vector<CheckInput>& inputs,
   for (const std::string& clause : result.open) {
     say("to fill in: " + clause);
   }
-  const std::vector<Problem> own = judge(result.text, to, context);
+  const std::vector<Problem> own = judge(result.text, to, source, context);
   say_errors(own);
   return has_errors(problems) || has_errors(own) ? 1 : 0;
 }

@@ -177,6 +177,9 @@ TEST_F(CheckCli, AcceptsAByteOrderMarkAndKeepsIt) {
             mark + "{\"train_batch_size\": 8, \"gradient_clipping\": 1}");
   write("m.toml", mark + "[parallel]\ntp = 2\n[data]\npath = \"m.json\"\n");
   EXPECT_THAT(check("m.toml").out, testing::Not(HasSubstr("error[syntax]")));
+  write("text", std::string(1000, 'a'));
+  write("run.toml", mark + "[data]\npath = \"text\"\nsequence_length = 16\n");
+  EXPECT_EQ(program_.run("train run.toml --dry-run").code, 0);
   write("t.toml", mark + "[job]\ndescription = \"x\"\n[parallelism]\n");
   const Output titan = check("t.toml");
   EXPECT_EQ(titan.code, 0) << titan.out;
@@ -284,6 +287,7 @@ TEST_F(CheckCli, SaysThatThreeAreNoPair) {
   const std::string alone = "each checked alone";
   EXPECT_THAT(check("good.json a.sh").out, testing::Not(HasSubstr(alone)));
   EXPECT_THAT(check("good.json a.sh bad.json").out, HasSubstr(alone));
+  EXPECT_THAT(check("none.json good.json a.sh").out, HasSubstr(alone));
   write("t.toml", "[parallel]\ntp = 2\n");
   EXPECT_THAT(check("good.json t.toml").out, HasSubstr(alone));
   EXPECT_THAT(check("good.json bad.json good.json").out,

@@ -7,6 +7,7 @@
 #include "triax/foreign/deepspeed.h"
 #include "triax/foreign/megatron.h"
 #include "triax/foreign/nanotron.h"
+#include "triax/foreign/system.h"
 #include "triax/foreign/torchtitan.h"
 
 namespace triax {
@@ -201,6 +202,44 @@ TEST(Translate, QuotesWordsForTheShell) {
   set_fact(source, "norm_eps", "a b'$(c)", "x");
   EXPECT_THAT(translate(source, System::kMegatron).text,
               HasSubstr("--norm-epsilon 'a b'\\''$(c)'\n"));
+}
+
+// They are no numbers in JSON, nor for every parser of TOML.
+TEST(Translate, NamesNumbersThatAreNone) {
+  const ForeignConfig titan = read_torchtitan(
+      "[training]\nmax_norm = inf\n[optimizer]\nlr = nan\n", "t.toml");
+  for (const System to : {System::kTriax, System::kMegatron}) {
+    const Translation result = translate(translation_source(titan), to);
+    EXPECT_THAT(result.text, testing::Not(HasSubstr("null")));
+    EXPECT_THAT(result.lost, Contains(HasSubstr("training.max_norm inf")));
+    EXPECT_THAT(result.lost, Contains(HasSubstr("optimizer.lr nan")));
+  }
+}
+
+TEST(Translate, ReadersPassOverAByteOrderMark) {
+  const std::string mark = "\xef\xbb\xbf";
+  for (const auto& [system, text] : std::vector<std::pair<System, std::string>>{
+           {System::kDeepSpeed, "{\"train_batch_size\": 8}"},
+           {System::kTorchTitan, "[training]\nsteps = 8\n"},
+           {System::kNanotron, "tokens:\n  train_steps: 8\n"},
+           {System::kMegatron, "--train-iters 8\n--num-layers 2\n"}}) {
+    const ForeignConfig config = find_system(system)->read(mark + text, "file");
+    EXPECT_THAT(config.problems, testing::IsEmpty()) << text;
+    const RunFacts facts = find_system(system)->facts(config);
+    EXPECT_EQ(facts.steps.value_or(facts.global_batch.value_or(0)), 8) << text;
+  }
+}
+
+TEST(Translate, NamesNumbersThatTheOtherSystemRefuses) {
+  const ForeignConfig titan = read_torchtitan(
+      "[optimizer]\nlr = -1.0\nbeta1 = 7.0\n[training]\nsteps = -1\n", "t");
+  const Translation result =
+      translate(translation_source(titan), System::kTriax);
+  EXPECT_THAT(result.lost, Contains(HasSubstr("lr -1.0 (from optimizer.lr)")));
+  EXPECT_THAT(result.lost, Contains(HasSubstr("beta1 7.0")));
+  EXPECT_THAT(result.open, Contains(HasSubstr("optimizer.lr (")));
+  EXPECT_THAT(result.text, testing::Not(HasSubstr("-1")));
+  EXPECT_THAT(result.text, testing::Not(HasSubstr("7.0")));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ def deepspeed_refusals():
             if answer != "accepted":
                 yield f"{path}: DeepSpeed says {answer}\n{text}"
             count += 1
-    assert count > 100, count
+    assert count > 80, count
 
 
 def to_old_layout(content):
@@ -82,8 +82,8 @@ def to_old_layout(content):
     # What only the repository's classes have.
     content["parallelism"].pop("context_parallel_size", None)
     content["parallelism"].pop("recompute_layer", None)
-    content["model"]["model_config"].pop("attention_bias", None)
-    content["model"]["model_config"].pop("is_qwen2_config", None)
+    for key in ("attention_bias", "rope_theta", "is_qwen2_config"):
+        content["model"]["model_config"].pop(key, None)
     content["model"]["model_config"]["is_llama_config"] = True
     return content
 
@@ -113,7 +113,7 @@ def nanotron_refusals():
             if answer[0] != "loads":
                 yield f"{path}: nanotron says {answer}\n{text}"
             count += 1
-    assert count > 100, count
+    assert count > 80, count
 
 
 def main():

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One libFuzzer target for each reader of a foreign config: TRIAX_FUZZ_SYSTEM
-// names it. What is read is also judged, fixed and reported.
+// names it. What is read is also judged, fixed, reported and translated.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -64,8 +64,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   to_github(report.problems);
   const EditedText edited = apply_edits(text, "fuzz", report.problems);
   check_foreign(entry->read(edited.text, "fuzz"), context);
-  for (const SystemEntry& to : foreign_systems()) {
-    translate(entry->facts(config), to.system);
+  for (const System to : {System::kTriax,
+                          System::kDeepSpeed,
+                          System::kMegatron,
+                          System::kTorchTitan,
+                          System::kNanotron}) {
+    translate(translation_source(config, {.world = 16}), to);
   }
   if (entry->system == System::kDeepSpeed) {
     context.version = "0.14.5";

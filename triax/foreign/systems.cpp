@@ -14,6 +14,14 @@ namespace triax {
 
 namespace {
 
+// A byte order mark is none of a config's text.
+template <ForeignConfig (*Read)(std::string_view, const std::string&)>
+ForeignConfig without_mark(std::string_view text, const std::string& file) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  text.remove_prefix(text.starts_with(kMark) ? kMark.size() : 0);
+  return Read(text, file);
+}
+
 // How many of a TOML's sections and keys a system knows, line by line, so
 // that a broken file is told too. Keys weigh more than sections, which many
 // programs have.
@@ -23,8 +31,9 @@ struct TomlLikeness {
 };
 
 bool is_triax_section(std::string_view path) {
-  return std::ranges::any_of(
-      fields(), [path](const Field& field) { return field.section() == path; });
+  return std::ranges::any_of(fields(), [path](const Field& field) {
+    return field.is_read() && field.section() == path;
+  });
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -58,7 +67,8 @@ TomlLikeness likeness_of_toml(std::string_view text) {
     }
     const std::string key(trimmed(line.substr(0, equals)));
     const std::string path = section.empty() ? key : section + "." + key;
-    likeness.triax += find_field(path) != nullptr ? kKey : 0;
+    const Field* field = find_field(path);
+    likeness.triax += field != nullptr && field->is_read() ? kKey : 0;
     likeness.torchtitan += torchtitan_keys().find(path) ? kKey : 0;
   }
   return likeness;
@@ -91,7 +101,7 @@ const std::vector<SystemEntry>& foreign_systems() {
        "torchtitan",
        "TorchTitan 0.2.2",
        torchtitan_likeness,
-       read_torchtitan,
+       without_mark<read_torchtitan>,
        torchtitan_keys,
        torchtitan_facts,
        nullptr,
@@ -101,7 +111,7 @@ const std::vector<SystemEntry>& foreign_systems() {
        "nanotron",
        "nanotron",
        nanotron_likeness,
-       read_nanotron,
+       without_mark<read_nanotron>,
        nanotron_keys,
        nanotron_facts,
        nullptr,
@@ -113,7 +123,7 @@ const std::vector<SystemEntry>& foreign_systems() {
        "megatron",
        "Megatron-LM core_v0.19.2",
        megatron_likeness,
-       read_megatron,
+       without_mark<read_megatron>,
        megatron_keys,
        megatron_facts,
        read_megatron_words,

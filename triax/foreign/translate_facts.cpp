@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What RunFacts has no member for, in each system's own words.
+#include <cmath>
+
 #include "triax/foreign/megatron_arguments_view.h"
 #include "triax/foreign/nanotron.h"
 #include "triax/foreign/torchtitan.h"
@@ -42,8 +44,9 @@ class MoreFacts {
 
   template <class T>
   void add(const char* name, const Fact<T>& fact) {
-    if (fact) {
-      add(name, Json(*fact), {fact.key}, fact.is_default);
+    const Json value = fact ? Json(*fact) : Json();
+    if (fact && (!value.is_number() || std::isfinite(value.get<double>()))) {
+      add(name, value, {fact.key}, fact.is_default);
     }
   }
 

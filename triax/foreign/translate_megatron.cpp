@@ -232,6 +232,31 @@ void write_accumulation(TargetWriter& out) {
   }
 }
 
+// Words and numbers that become a flag of another kind; false: none of them.
+bool write_word(TargetWriter& out, const NamedFact& fact) {
+  const std::string& name = fact.name;
+  if (name == "norm") {
+    const bool is_rms =
+        fact.value == Json("rmsnorm") || fact.value == Json("RMSNorm");
+    out.put("normalization", is_rms ? "RMSNorm" : "LayerNorm");
+  } else if (name == "loss_scale") {
+    fact.value == Json(0.0) ? out.imply() : out.put("loss-scale", fact.value);
+  } else if (name == "reduce_dtype" && fact.value == Json("bf16")) {
+    out.put("grad-reduce-in-bf16", true);
+  } else if (name == "reduce_dtype" && fact.value == Json("fp32")) {
+    out.imply();
+  } else if (name == "offload_optimizer" && fact.value == Json("cpu")) {
+    out.put("optimizer-cpu-offload", true);
+    out.set("use-precision-aware-optimizer", true);
+    out.set("use-distributed-optimizer", true);
+  } else if (name == "decay_end") {
+    out.put("lr-decay-iters", fact.value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void write_by_name(TargetWriter& out, const NamedFact& fact) {
   struct Row {
     std::string_view name;
@@ -282,23 +307,7 @@ void write_megatron(TargetWriter& out, const NamedFact& fact) {
     write_positions(out, fact);
   } else if (name == "qkv_bias") {
     write_qkv_bias(out, fact);
-  } else if (name == "norm") {
-    const bool is_rms =
-        fact.value == Json("rmsnorm") || fact.value == Json("RMSNorm");
-    out.put("normalization", is_rms ? "RMSNorm" : "LayerNorm");
-  } else if (name == "loss_scale") {
-    fact.value == Json(0.0) ? out.imply() : out.put("loss-scale", fact.value);
-  } else if (name == "reduce_dtype" && fact.value == Json("bf16")) {
-    out.put("grad-reduce-in-bf16", true);
-  } else if (name == "reduce_dtype" && fact.value == Json("fp32")) {
-    out.imply();
-  } else if (name == "offload_optimizer" && fact.value == Json("cpu")) {
-    out.put("optimizer-cpu-offload", true);
-    out.set("use-precision-aware-optimizer", true);
-    out.set("use-distributed-optimizer", true);
-  } else if (name == "decay_end") {
-    out.put("lr-decay-iters", fact.value);
-  } else {
+  } else if (!write_word(out, fact)) {
     write_by_name(out, fact);
   }
 }
@@ -358,6 +367,12 @@ void finish_megatron(TargetWriter& out) {
                            "train-iters",
                            "lr"}) {
     out.leave_open(flag, "Megatron-LM stops without it");
+  }
+  // validate_args() looks at it, by what the kernels' order needs.
+  if (out.value("use-megatron-fsdp") != nullptr) {
+    out.remind("the variable CUDA_DEVICE_MAX_CONNECTIONS: not 1");
+  } else if (out.whole("tp", 1) > 1 || out.whole("cp", 1) > 1) {
+    out.remind("the variable CUDA_DEVICE_MAX_CONNECTIONS: 1");
   }
   out.leave_open("data-path", "the tokens in Megatron-LM's own format");
   out.leave_open("tokenizer-type", "and what it needs beside it");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "triax/config/fields.h"
 #include "triax/foreign/key_table.h"
@@ -18,9 +19,18 @@ namespace {
 // No product of three of them overflows.
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 
+// A number that no config can hold is left to its key.
+bool is_finite(double value) {
+  return std::isfinite(value);
+}
+template <class T>
+bool is_finite(const T&) {
+  return true;
+}
+
 template <class T>
 void add(std::vector<NamedFact>& named, const char* name, const Fact<T>& fact) {
-  if (fact) {
+  if (fact && is_finite(*fact)) {
     named.push_back({name, Json(*fact), {}, fact.is_default});
     if (!fact.key.empty()) {
       named.back().keys.push_back(fact.key);

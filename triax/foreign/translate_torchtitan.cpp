@@ -205,6 +205,28 @@ void write_recompute(TargetWriter& out) {
   }
 }
 
+void write_model(TargetWriter& out) {
+  const TorchTitanModel* model = model_like(out);
+  if (model == nullptr) {
+    out.lose("it ships no model of this shape: register yours");
+  } else {
+    out.put("model.name", std::string(model->name));
+    out.set("model.flavor", std::string(model->flavor));
+  }
+}
+
+void write_experts(TargetWriter& out, const NamedFact& fact) {
+  if (fact.value == Json(1)) {
+    out.imply();
+  } else if (model_like(out) == nullptr) {
+    out.lose("it ships no model of this shape: register yours");
+  } else {
+    out.put(kParallel + (fact.name == "ep" ? "expert_parallel_degree"
+                                           : "expert_tensor_parallel_degree"),
+            fact.value);
+  }
+}
+
 void write_by_name(TargetWriter& out, const std::string& name) {
   if (name == "zero_stage") {
     write_zero(out);
@@ -229,13 +251,7 @@ void write_torchtitan(TargetWriter& out, const NamedFact& fact) {
   if (plain != plain_keys().end()) {
     out.put(plain->second, fact.value);
   } else if (is_of_model(name)) {
-    const TorchTitanModel* model = model_like(out);
-    if (model == nullptr) {
-      out.lose("it ships no model of this shape: register yours");
-    } else {
-      out.put("model.name", std::string(model->name));
-      out.set("model.flavor", std::string(model->flavor));
-    }
+    write_model(out);
   } else if (name == "dp" || name == "decoupled_decay" ||
              name == "sequence_parallel") {
     out.imply();  // the world's, the optimizer's; it goes with tp
@@ -243,15 +259,7 @@ void write_torchtitan(TargetWriter& out, const NamedFact& fact) {
              name == "global_batch") {
     write_batch(out, fact);
   } else if (name == "ep" || name == "expert_tp") {
-    if (fact.value == Json(1)) {
-      out.imply();
-    } else if (model_like(out) == nullptr) {
-      out.lose("it ships no model of this shape: register yours");
-    } else {
-      out.put(kParallel + (name == "ep" ? "expert_parallel_degree"
-                                        : "expert_tensor_parallel_degree"),
-              fact.value);
-    }
+    write_experts(out, fact);
   } else if (name == "chunks") {
     write_chunks(out, fact);
   } else if (name == "clipping") {

@@ -152,8 +152,7 @@ constexpr int64_t kMaxBucket = int64_t{1} << 38;
 void write_rest(TargetWriter& out, const NamedFact& fact) {
   const std::string& name = fact.name;
   if (name == "hidden_dropout") {
-    out.put("model.resid_pdrop", fact.value);
-    out.set("model.embd_pdrop", fact.value);
+    out.put("model.resid_pdrop", fact.value);  // finish_triax() adds embd's
   } else if (name == "learned_positions") {
     out.put("model.family", is_gpt2(out) ? "gpt2" : "llama");
   } else if (name == "bucket_elements") {
@@ -210,6 +209,10 @@ void finish_triax(TargetWriter& out) {
     out.set("optimizer.betas",
             Json::array({beta1.is_null() ? Json(usual[0]) : beta1,
                          beta2.is_null() ? Json(usual[1]) : beta2}));
+  }
+  const Json* dropout = out.value("model.resid_pdrop");
+  if (dropout != nullptr && out.is_said("hidden_dropout")) {
+    out.set("model.embd_pdrop", Json(*dropout));
   }
   // What the two others and dp say; one replica makes the same batch.
   const Json* global = out.value("training.global_batch_size");

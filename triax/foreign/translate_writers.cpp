@@ -189,6 +189,7 @@ void TargetWriter::write_all() {
     }
   }
   current_.clear();
+  drop_misfits();
   row->finish(*this);
   judge_batch();
 }

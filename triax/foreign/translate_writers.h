@@ -57,6 +57,8 @@ class TargetWriter {
   void stand_in(const std::string& key, Json value, const std::string& what);
   /// The same, and nothing can stand in.
   void leave_open(const std::string& key, const std::string& what);
+  /// Something beside the config that is to be seen to.
+  void remind(const std::string& what) { open_.push_back(what); }
   /// Takes the keys that begin with `prefix` out again; their facts are lost.
   void drop(const std::string& prefix, const std::string& why);
   /// Takes one key out; its value goes into another one.
@@ -78,6 +80,8 @@ class TargetWriter {
 
  private:
   void judge_batch();
+  /// Takes out the numbers that the system's table refuses.
+  void drop_misfits();
 
   const TranslationSource& source_;
   System to_;
