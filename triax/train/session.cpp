@@ -332,6 +332,7 @@ int run_verify(const RunConfig& config,
   }
   DeviceMesh mesh(make_parallel_dims(config.parallel), std::move(world));
   board->set_coord(mesh.rank(), to_text(mesh.coord()));
+  emulate_links(config.comm, mesh, static_cast<uint64_t>(config.training.seed));
   const VerifyReport report = verify(config, mesh, board, verify_options);
   if (mesh.rank() != 0) {
     return 0;

@@ -82,7 +82,7 @@ struct VerifyReport {
 ///   weight, by its update from the start a0:
 ///     |a-r| / max(|r-a0|, 1e-2 sum(lr) sqrt(numel)),
 ///     where r is what one rank's optimizer makes of a0 with the layout's
-///     gradients (replay_optimizer); in fp64 also against the one rank's
+///     gradients (Replay); in fp64 also against the one rank's
 ///     update, elements without a gradient left out;
 ///   norm, also against the norm of the layout's own gradients: 1e-9 in fp64,
 ///     1e-6 else.
