@@ -40,8 +40,9 @@ data/kjv.txt: tools/fetch_kjv.sh | setup
 
 # Measures for half an hour; BENCH="step_dp2 --rounds 3" takes less of it.
 bench: build data
-	cmake --build $(BUILD) --target benches
 	tools/setup_bench.sh
+	cmake -B $(BUILD) -S .
+	cmake --build $(BUILD) --target benches
 	bench/run $(BENCH)
 	bench/report.py
 

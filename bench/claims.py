@@ -146,6 +146,25 @@ def layouts(is_quick):
     return claim
 
 
+def memory_modes(is_quick):
+    """What saving memory costs: ours against ours, on the same two cores."""
+    require_step_programs(with_peer=False)
+    _, overrides = _model(is_quick)
+    common = [f"training.steps={_steps(is_quick)}"] + overrides
+    claim = Claim("memory_modes", "Recompute and sequence parallelism against "
+                  "the same run without them", [], [])
+    cases = [
+        ("selective", [], ["memory.recompute=selective"], 0.93),
+        ("full", [], ["memory.recompute=full"], 0.74),
+        ("sequence parallel, tp2", ["parallel.tp=2"],
+         ["parallel.sequence_parallel=true"], 0.97)]
+    for name, layout, mode, target in cases:
+        theirs = f"without, for {name}"
+        claim.sides += [triax_side(theirs, LLAMA, layout + common),
+                        triax_side(name, LLAMA, layout + mode + common)]
+        claim.points.append(Point(name, "tokens_per_s", "tokens/s", name,
+                                  theirs, target))
+        claim.alike.append((name, theirs))
 def zero(is_quick):
     """Ours against ours: what it costs to split what replicas keep."""
     require_step_programs(with_peer=False)
@@ -261,5 +280,7 @@ def overlap(is_quick):
 
 
 CLAIMS = {claim.__name__: claim for claim in (
+    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, memory_modes,
+    collectives, first_step, overlap)}
     step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, collectives,
     first_step, overlap)}

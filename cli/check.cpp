@@ -6,19 +6,15 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
+#include "cli/check_fix.h"
 #include "cli/check_inputs.h"
+#include "cli/check_translate.h"
 #include "cli/checked_config.h"
 #include "cli/verbs.h"
-#include "triax/base/error.h"
-#include "triax/base/file.h"
-#include "triax/check/apply_edits.h"
 #include "triax/check/check.h"
 #include "triax/check/foreign_check.h"
 #include "triax/check/report_formats.h"
-#include "triax/foreign/translate.h"
-#include "triax/foreign/triax_facts.h"
 
 namespace triax {
 namespace {
@@ -58,28 +54,25 @@ void append(std::vector<Problem>& all,
   }
 }
 
-std::vector<Problem> check_triax(const CheckInput& input,
-                                 const CheckArguments& arguments,
-                                 const ForeignContext& context) {
-  LoadedConfig loaded = parse_config(input.text, input.file);
-  std::optional<int> ranks = arguments.num_ranks;
-  if (!ranks && context.world && *context.world < (1 << 16)) {
-    ranks = static_cast<int>(*context.world);
-  }
-  resolve(loaded, ranks);
-  return check_run(loaded, this_machine());
-}
-
 std::vector<Problem> check_input(const CheckInput& input,
-                                 const CheckArguments& arguments,
                                  const ForeignContext& context) {
   if (input.problem) {
     return {*input.problem};
   }
-  if (!input.config) {
-    return check_triax(input, arguments, context);
+  if (input.loaded) {
+    return check_run(*input.loaded, this_machine());
   }
   std::vector<Problem> problems;
+  if (input.has_mark && input.system == System::kTorchTitan) {
+    problems.push_back({Severity::kNote,
+                        "byte-order-mark",
+                        "",
+                        {input.file, 1, 1},
+                        "Python's tomllib stops at the byte order mark that "
+                        "the file begins with",
+                        "save it without one",
+                        Effect::kRefused});
+  }
   append(problems, check_foreign(*input.config, context), input.file);
   return problems;
 }
@@ -90,8 +83,15 @@ bool is_pair(const std::vector<CheckInput>& inputs) {
          inputs[0].system != inputs[1].system;
 }
 
+bool are_of_several_systems(const std::vector<CheckInput>& inputs) {
+  return std::any_of(
+      inputs.begin(), inputs.end(), [&inputs](const CheckInput& input) {
+        return !input.problem && !inputs[0].problem &&
+               input.system != inputs[0].system;
+      });
+}
+
 std::vector<Problem> check_all(const std::vector<CheckInput>& inputs,
-                               const CheckArguments& arguments,
                                const ForeignContext& context) {
   std::vector<Problem> all;
   if (is_pair(inputs)) {
@@ -101,32 +101,19 @@ std::vector<Problem> check_all(const std::vector<CheckInput>& inputs,
     return all;
   }
   for (const CheckInput& input : inputs) {
-    const std::vector<Problem> problems =
-        check_input(input, arguments, context);
+    const std::vector<Problem> problems = check_input(input, context);
     all.insert(all.end(), problems.begin(), problems.end());
   }
+  if (are_of_several_systems(inputs)) {
+    all.push_back({Severity::kNote,
+                   "not-judged",
+                   "",
+                   {inputs[0].file, 0, 0},
+                   "configs of several systems, each checked alone: what they "
+                   "say against each other is judged of two, none of them "
+                   "triax's"});
+  }
   return all;
-}
-
-// Writes the safe fixes and shows them; the text then is the file's new one.
-void fix_input(CheckInput& input, const std::vector<Problem>& problems) {
-  if (input.text.empty() || input.problem) {
-    return;
-  }
-  EditedText edited = apply_edits(input.text, input.file, problems);
-  if (edited.num_edits == 0) {
-    return;
-  }
-  // Through a link, so that it stays one.
-  const std::string target = std::filesystem::canonical(input.file).string();
-  if (read_file(target, static_cast<int64_t>(input.text.size())) !=
-      input.text) {
-    throw Error(input.file, " changed while it was checked; nothing was fixed");
-  }
-  write_file_atomically(target, edited.text);
-  fmt::print(stderr, "{}", edited.diff);
-  input.text = std::move(edited.text);
-  parse_input(input);
 }
 
 void print_all(const std::vector<Problem>& problems,
@@ -142,52 +129,27 @@ void print_all(const std::vector<Problem>& problems,
   }
 }
 
-RunFacts facts_of(const CheckInput& input, const CheckArguments& arguments) {
-  if (input.config) {
-    return find_system(input.system)->facts(*input.config);
-  }
-  LoadedConfig loaded = parse_config(input.text, input.file);
-  resolve(loaded, arguments.num_ranks);
-  return triax_facts(loaded);
-}
-
-// The config on stdout, what was not carried on stderr.
-int translate_file(const std::vector<CheckInput>& inputs,
-                   const std::vector<Problem>& problems,
-                   const CheckArguments& arguments) {
-  const std::optional<System> to = parse_system(arguments.to);
-  if (!to || inputs.size() != 1) {
-    throw Error(
-        "--to takes one config, and triax, deepspeed, megatron, "
-        "torchtitan or nanotron");
-  }
-  if (const int code = exit_code_of(problems); code == 2) {
-    print_text(problems);
-    return code;
-  }
-  const Translation result = translate(facts_of(inputs[0], arguments), *to);
-  fmt::print("{}", result.text);
-  for (const std::string& clause : result.lost) {
-    fmt::print(stderr, "not carried: {}\n", clause);
-  }
-  return 0;
-}
-
 int check_files(const CheckArguments& arguments) {
-  const ForeignContext context = make_context(arguments);
-  std::vector<CheckInput> inputs = read_inputs(arguments);
-  std::vector<Problem> problems = check_all(inputs, arguments, context);
   if (!arguments.to.empty()) {
-    return translate_file(inputs, problems, arguments);
+    check_translation_arguments(arguments);
+  }
+  const ForeignContext context = make_context(arguments);
+  std::vector<CheckInput> inputs = read_inputs(arguments, context);
+  std::vector<Problem> problems = check_all(inputs, context);
+  if (!arguments.to.empty()) {
+    return translate_input(inputs, problems, arguments, context);
   }
   if (arguments.fixes) {
-    for (CheckInput& input : inputs) {
-      fix_input(input, problems);
-    }
-    problems = check_all(inputs, arguments, context);
+    fix_inputs(inputs, problems, context);
+    problems = check_all(inputs, context);
   }
   print_all(problems, arguments.format);
   return code_of_findings(problems);
+}
+
+// An empty word is a slip, a variable that is not set most likely.
+std::string refuse_empty(const std::string& text) {
+  return text.empty() ? "its value is empty" : "";
 }
 
 }  // namespace
@@ -203,28 +165,38 @@ void add_check_verb(CLI::App& app,
       "TorchTitan and nanotron before anything starts.");
   check->add_option("FILE", arguments->files, "configs; two are one run's pair")
       ->required(words.empty());
-  check->add_option("--kind",
-                    arguments->kind,
-                    "triax, deepspeed, megatron, torchtitan or nanotron, "
-                    "@VERSION for another than the newest; else told from "
-                    "name and content");
-  check->add_option(
-      "--model", arguments->model, "a model's name, or its config.json");
+  check
+      ->add_option("--kind",
+                   arguments->kind,
+                   "triax, deepspeed, megatron, torchtitan or nanotron, "
+                   "@VERSION for another than the newest; else told from "
+                   "name and content")
+      ->check(refuse_empty);
+  check
+      ->add_option(
+          "--model", arguments->model, "a model's name, or its config.json")
+      ->check(refuse_empty);
   check
       ->add_option(
           "--world,--ranks", arguments->num_ranks, "ranks that there will be")
       ->check(CLI::Range(1, 1 << 16));
-  check->add_option("--cluster",
-                    arguments->cluster,
-                    "TOML: hosts, devices_per_host, device_memory, network");
-  check->add_option("--reference",
-                    arguments->reference,
-                    "the config of a run that this one was made from");
+  check
+      ->add_option("--cluster",
+                   arguments->cluster,
+                   "TOML: hosts, devices_per_host, device_memory, network")
+      ->check(refuse_empty);
+  check
+      ->add_option("--reference",
+                   arguments->reference,
+                   "the config of a run that this one was made from")
+      ->check(refuse_empty);
   check
       ->add_option("--format", arguments->format, "text, json, sarif or github")
       ->check(CLI::IsMember({"text", "json", "sarif", "github"}));
-  check->add_option(
-      "--to", arguments->to, "write the same run for another system");
+  check
+      ->add_option(
+          "--to", arguments->to, "write the same run for another system")
+      ->check(refuse_empty);
   check->add_flag("--fix",
                   arguments->fixes,
                   "write the safe fixes and show them on stderr");

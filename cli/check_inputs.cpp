@@ -8,7 +8,9 @@
 #include "triax/base/units.h"
 #include "triax/config/parse_toml.h"
 #include "triax/foreign/model_shapes.h"
+#include "triax/foreign/nanotron.h"
 #include "triax/foreign/system.h"
+#include "triax/foreign/versions.h"
 
 namespace triax {
 namespace {
@@ -21,20 +23,53 @@ Problem unreadable(const std::string& file, const std::string& message) {
 }
 
 // "deepspeed", or "deepspeed@0.14.5".
-System kind_of_argument(const std::string& argument) {
-  const std::string kind = argument.substr(0, argument.find('@'));
-  const std::optional<System> system = parse_system(kind);
+struct Kind {
+  System system = System::kTriax;
+  std::string version;   // as it was written; empty: the newest
+  std::string resolved;  // what ForeignContext::version holds of it
+};
+
+Kind parse_kind(const std::string& argument) {
+  const size_t at = argument.find('@');
+  const std::string name = argument.substr(0, at);
+  const std::optional<System> system = parse_system(name);
   if (!system) {
     throw Error("--kind ",
-                kind,
+                name,
                 " is none of triax, deepspeed, megatron, torchtitan, "
                 "nanotron");
   }
-  return *system;
+  if (at == std::string::npos) {
+    return {*system, "", ""};
+  }
+  const std::string version = argument.substr(at + 1);
+  return {*system, version, resolve_version(*system, version)};
 }
 
+void check_layout(const CheckInput& input, const std::string& version) {
+  const bool is_asked_for = input.system == System::kNanotron && input.config &&
+                            !input.config->table.empty() && !version.empty();
+  if (!is_asked_for) {
+    return;
+  }
+  const bool is_old = is_old_nanotron(*input.config);
+  if (is_old != (version == "0.4")) {
+    throw Error("--kind nanotron@",
+                version,
+                ": ",
+                input.file,
+                " has the layout of ",
+                is_old ? "0.4" : "main",
+                "; give --kind nanotron@",
+                is_old ? "0.4" : "main");
+  }
+}
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 CheckInput read_input(const std::string& file,
-                      const CheckArguments& arguments) {
+                      const CheckArguments& arguments,
+                      const ForeignContext& context) {
   CheckInput input;
   input.file = file;
   try {
@@ -43,32 +78,48 @@ CheckInput read_input(const std::string& file,
     input.problem = unreadable(file, error.what());
     return input;
   }
-  const std::optional<System> system = arguments.kind.empty()
-                                           ? detect_system(file, input.text)
-                                           : kind_of_argument(arguments.kind);
+  input.has_mark = input.text.starts_with(kByteOrderMark);
+  if (input.has_mark) {
+    input.text.erase(0, kByteOrderMark.size());
+  }
+  const Kind kind =
+      arguments.kind.empty() ? Kind{} : parse_kind(arguments.kind);
+  const std::optional<System> system =
+      arguments.kind.empty() ? detect_system(file, input.text) : kind.system;
   if (!system) {
     input.problem = unreadable(
-        file, "neither its name nor its content tell whose config it is");
+        file,
+        "neither its name nor its content tell whose config it is: no section "
+        "or key of triax or TorchTitan (.toml), DeepSpeed (JSON), nanotron "
+        "(.yaml) or argument of Megatron-LM that would tell was found");
     input.problem->fix =
         "give --kind triax, deepspeed, megatron, torchtitan or nanotron";
     return input;
   }
   input.system = *system;
-  parse_input(input);
+  parse_input(input, context);
+  check_layout(input, kind.version);
   return input;
 }
 
-CheckInput read_words(const std::vector<std::string>& words) {
+CheckInput read_words(const CheckArguments& arguments) {
+  const Kind kind = arguments.kind.empty() ? Kind{System::kMegatron, "", ""}
+                                           : parse_kind(arguments.kind);
+  if (kind.system != System::kMegatron && arguments.files.empty()) {
+    throw Error("--kind ",
+                arguments.kind,
+                " does not go with arguments after --, which are "
+                "Megatron-LM's; give a file, or leave --kind out");
+  }
+  if (kind.system == System::kTriax || arguments.files.size() > 1) {
+    throw Error(
+        "arguments after -- are Megatron-LM's, and go alone or with the one "
+        "DeepSpeed JSON of the same run");
+  }
   CheckInput input;
   input.file = "command line";
   input.system = System::kMegatron;
-  const SystemEntry* entry = find_system(System::kMegatron);
-  if (entry == nullptr || entry->read_words == nullptr) {
-    throw Error(
-        "arguments after -- are Megatron-LM's, which this triax does "
-        "not read");
-  }
-  input.config = entry->read_words(words);
+  input.config = find_system(System::kMegatron)->read_words(arguments.words);
   return input;
 }
 
@@ -121,7 +172,7 @@ void read_cluster(const std::string& file, ForeignContext& context) {
 }
 
 RunFacts read_reference(const CheckArguments& arguments) {
-  const CheckInput input = read_input(arguments.reference, arguments);
+  const CheckInput input = read_input(arguments.reference, arguments, {});
   const SystemEntry* entry = find_system(input.system);
   if (input.problem || !input.config || entry == nullptr) {
     throw Error("--reference ",
@@ -134,23 +185,29 @@ RunFacts read_reference(const CheckArguments& arguments) {
 
 }  // namespace
 
-void parse_input(CheckInput& input) {
-  const SystemEntry* entry = find_system(input.system);
-  if (entry != nullptr) {
+void parse_input(CheckInput& input, const ForeignContext& context) {
+  if (const SystemEntry* entry = find_system(input.system)) {
     input.config = entry->read(input.text, input.file);
-  } else if (input.system != System::kTriax) {
-    throw Error("this triax does not read configs of ",
-                system_name(input.system));
+    return;
   }
+  // One world for all that is asked about the run.
+  std::optional<int> num_ranks;
+  if (context.world && *context.world <= (1 << 16)) {
+    num_ranks = static_cast<int>(*context.world);
+  }
+  input.loaded = parse_config(input.text, input.file);
+  resolve(*input.loaded, num_ranks);
 }
 
-std::vector<CheckInput> read_inputs(const CheckArguments& arguments) {
+std::vector<CheckInput> read_inputs(const CheckArguments& arguments,
+                                    const ForeignContext& context) {
   std::vector<CheckInput> inputs;
+  inputs.reserve(arguments.files.size() + 1);
   for (const std::string& file : arguments.files) {
-    inputs.push_back(read_input(file, arguments));
+    inputs.push_back(read_input(file, arguments, context));
   }
   if (!arguments.words.empty()) {
-    inputs.push_back(read_words(arguments.words));
+    inputs.push_back(read_words(arguments));
   }
   return inputs;
 }
@@ -163,9 +220,8 @@ ForeignContext make_context(const CheckArguments& arguments) {
   if (arguments.num_ranks) {
     context.world = *arguments.num_ranks;
   }
-  const size_t at = arguments.kind.find('@');
-  if (at != std::string::npos) {
-    context.version = arguments.kind.substr(at + 1);
+  if (!arguments.kind.empty()) {
+    context.version = parse_kind(arguments.kind).resolved;
   }
   if (!arguments.model.empty()) {
     context.model = load_model_shape(arguments.model);

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "triax/check/foreign_findings.h"
+#include "triax/config/load.h"
 #include "triax/config/problem.h"
 #include "triax/foreign/foreign_config.h"
 
 namespace triax {
 
-/// What `triax check` was asked for.
+/// What `triax check` was asked for. Empty texts and nullopt: not given.
 struct CheckArguments {
   std::vector<std::string> files;
   /// After "--": Megatron-LM's arguments.
@@ -30,20 +31,25 @@ struct CheckArguments {
 /// One file (or the words), and whose it is.
 struct CheckInput {
   std::string file;
-  std::string text;
+  std::string text;  // without a byte order mark
+  bool has_mark = false;
   System system = System::kTriax;
   /// Of another system.
-  std::optional<ForeignConfig> config;
+  std::optional<ForeignConfig> config = {};
+  /// Of triax itself, resolved for the ranks there will be.
+  std::optional<LoadedConfig> loaded = {};
   /// Why it could not be read so far.
-  std::optional<Problem> problem;
+  std::optional<Problem> problem = {};
 };
 
 /// Reads every file and the words, once each. Throws nothing for what they
-/// hold; Error for a kind that is not known.
-std::vector<CheckInput> read_inputs(const CheckArguments& arguments);
+/// hold; Error for a kind or a version that is not known, and for arguments
+/// that do not go together.
+std::vector<CheckInput> read_inputs(const CheckArguments& arguments,
+                                    const ForeignContext& context);
 
 /// Reads `input.text` as a config of its system.
-void parse_input(CheckInput& input);
+void parse_input(CheckInput& input, const ForeignContext& context);
 
 /// --model, --world, --cluster and --reference. Throws Error. A cluster file is
 /// TOML: hosts, devices_per_host, device_memory ("80GiB"), network ("50GB/s",

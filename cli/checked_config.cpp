@@ -2,13 +2,12 @@
 #include "cli/checked_config.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <thread>
 
 #include "triax/base/log.h"
+#include "triax/base/machine.h"
 #include "triax/check/check.h"
 
 namespace triax {
@@ -40,15 +39,12 @@ int exit_code_of(const std::vector<Problem>& problems) {
 }
 
 CheckOptions this_machine() {
-  const int64_t num_pages = sysconf(_SC_PHYS_PAGES);
-  return {
-      .num_cores =
-          static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
-      .memory_bytes = std::max<int64_t>(0, num_pages) * sysconf(_SC_PAGESIZE)};
+  return {.num_cores = num_cores(), .memory_bytes = machine_memory_bytes()};
 }
 
 CheckedConfig load_checked(const RunArguments& arguments,
-                           const std::string& dir_suffix) {
+                           const std::string& dir_suffix,
+                           const CheckOptions& options) {
   if (arguments.is_quiet) {
     configure_log({.level = LogLevel::kWarning});
   }
@@ -61,7 +57,7 @@ CheckedConfig load_checked(const RunArguments& arguments,
   }
   dir += dir.empty() ? "" : dir_suffix;
   resolve(loaded, arguments.num_ranks);
-  const std::vector<Problem> problems = check_run(loaded, this_machine());
+  const std::vector<Problem> problems = check_run(loaded, options);
   print_problems(problems, arguments);
   if (arguments.is_verbose) {
     print_derived(loaded);

@@ -25,16 +25,18 @@ struct CheckedConfig {
   std::optional<int> exit_code;  // 1: errors; 2: unreadable
 };
 
+/// What check_run() may judge by: this machine's cores and memory.
+CheckOptions this_machine();
+
 /// Loads, resolves, checks, and writes every problem to stderr (with is_quiet
 /// only errors; with is_verbose also what was derived). run.dir loses
-/// slashes at its end, and gets `dir_suffix` if it is set.
+/// slashes at its end, and gets `dir_suffix` if it is set. `options`: what the
+/// check may judge by, this machine if left out.
 CheckedConfig load_checked(const RunArguments& arguments,
-                           const std::string& dir_suffix = "");
+                           const std::string& dir_suffix = "",
+                           const CheckOptions& options = this_machine());
 
 /// 2 for what could not be read, 1 for errors, else 0.
 int exit_code_of(const std::vector<Problem>& problems);
-
-/// What check_run() may judge by: this machine's cores and memory.
-CheckOptions this_machine();
 
 }  // namespace triax

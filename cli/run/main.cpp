@@ -15,6 +15,7 @@
 #include "triax/comm/launch_link.h"
 #include "triax/comm/local.h"
 #include "triax/config/load.h"
+#include "triax/memory/tracking_allocator.h"
 #include "triax/train/session.h"
 
 namespace triax {
@@ -92,6 +93,7 @@ Arguments parse(int argc, char** argv, CLI::App& app) {
 
 int main(int argc, char** argv) {
   triax::open_standard_streams();
+  triax::install_tracking_allocator();
   CLI::App app("The ranks of a triax run; started by triax.", "triax-run");
   try {
     return triax::run(triax::parse(argc, argv, app));

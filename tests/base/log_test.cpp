@@ -171,5 +171,11 @@ TEST_F(Log, ReadsItsLevels) {
   EXPECT_THROW(parse_log_level("verbose"), Error);
 }
 
+TEST(EscapeControls, KnowsThoseOfTwoBytesToo) {
+  EXPECT_EQ(escape_controls("a\x1b[m\x7f\n\xc2\x9b"
+                            "b\xc2\xa0"),
+            "a\\x1b[m\\x7f\n\\x9bb\xc2\xa0");
+}
+
 }  // namespace
 }  // namespace triax

@@ -165,6 +165,20 @@ std::vector<Case> layout_cases() {
        "error",
        {"12 attention heads do not split over tp 8",
         "use tp = 1, 2, 3, 4, 6 or 12"}},
+      {{"parallel.tp=4",
+        "parallel.sequence_parallel=true",
+        "data.sequence_length=130"},
+       {},
+       "sequence-divides",
+       "error",
+       {"130 positions do not split over tp 4: 4 * 32 = 128",
+        "use data.sequence_length = 128"}},
+      {{"parallel.sequence_parallel=true"},
+       {},
+       "no-effect",
+       "warning",
+       {"tp is 1"}},
+      {{"memory.recompute_layers=4"}, {}, "no-effect", "warning", {"every_k"}},
       {{"model.num_attention_heads=25",
         "model.hidden_size=100",
         "parallel.tp=2"},
@@ -240,6 +254,15 @@ std::vector<Case> layout_cases() {
        {"4 ranks need", "this machine has 1.0 MiB"},
        0,
        1 << 20},
+      {{"training.microbatch_size=8", "memory.limit=128MiB"},
+       {},
+       "memory-exceeds-limit",
+       "warning",
+       {"the heaviest rank needs 163.2 MiB, 35.2 MiB more than 128.0 MiB",
+        "it would fit with training.microbatch_size = 4 (115.6 MiB: "
+        "activations 41.1 MiB instead of 82.2 MiB",
+        "or with parallel.tp = 2 (2 ranks instead of 1, 90.6 MiB: "}},
+      {{"training.microbatch_size=8", "memory.limit=164MiB"}, {}, "", "", {}},
       {{"parallel.dp=2", "comm.deadline=1s", "comm.emulate.dp.latency=1s"},
        {},
        "deadline-too-short",
@@ -443,6 +466,22 @@ TEST(Check, ADefaultConfigHasNothingToSay) {
   EXPECT_TRUE(check_run(loaded, {.looks_at_files = false}).empty());
 }
 
+TEST(Check, CountsWhatVerifyHoldsWhenThatIsMeant) {
+  LoadedConfig loaded = parse_config("", "a.toml", {"parallel.tp=2"});
+  resolve(loaded);
+  CheckOptions options = {.memory_bytes = 128 << 20, .looks_at_files = false};
+  EXPECT_TRUE(check_run(loaded, options).empty());
+  options.is_verify = true;
+  const std::vector<Problem> problems = check_run(loaded, options);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].rule, "memory-exceeds-machine");
+  EXPECT_THAT(to_text(problems[0]),
+              testing::ContainsRegex("verify needs .* MiB, .* for the layout "
+                                     "and .* for the runs on one rank"));
+  options.memory_bytes = int64_t{1} << 40;
+  EXPECT_TRUE(check_run(loaded, options).empty());
+}
+
 TEST(Check, FindsEveryProblemAtOnceInTheOrderOfTheFile) {
   LoadedConfig loaded = parse_config(
       "[parallel]\ntp = 3\npp = 9\n[training]\nglobal_batch_size = 7\n"
@@ -585,7 +624,7 @@ TEST_F(Files, ARunsFolderIsNeverReused) {
 // A rule that no test names is a rule that may never speak.
 TEST(Check, EveryRuleIsNamedByATest) {
   std::string sources;
-  // Megatron-LM's cases say in their first lines what must be found.
+  // Megatron-LM's cases say themselves what must be found.
   for (const char* folder : {"check",
                              "config",
                              "cli",
@@ -595,7 +634,8 @@ TEST(Check, EveryRuleIsNamedByATest) {
     for (const auto& entry : std::filesystem::directory_iterator(
              std::string(TRIAX_SOURCE_DIR) + "/tests/" + folder)) {
       if (entry.path().extension() == ".cpp" ||
-          entry.path().extension() == ".sh") {
+          entry.path().extension() == ".sh" ||
+          entry.path().filename() == "cases.txt") {
         sources += read_file(entry.path().string(), 1 << 20);
       }
     }

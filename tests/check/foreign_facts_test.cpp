@@ -7,6 +7,7 @@
 #include "triax/check/foreign_rules.h"
 #include "triax/foreign/deepspeed.h"
 #include "triax/foreign/model_shapes.h"
+#include "triax/plan/model_stats.h"
 
 namespace triax {
 namespace {
@@ -44,6 +45,7 @@ class Facts : public testing::Test {
   std::string choices() {
     ForeignFindings findings(config, facts, context);
     check_foreign_choices(findings);
+    check_foreign_memory(findings);
     return all_of(findings);
   }
 
@@ -72,6 +74,11 @@ TEST_F(Facts, AWorldThatDoesNotFactorIsSaid) {
                         "product is 1, 2, 4 or 8"));
   context.world = 2;
   EXPECT_THAT(shapes(), HasSubstr("2 ranks are fewer than"));
+  // At the degree that is there.
+  facts.tp = {};
+  facts.cp = said(3, "cp");
+  context.world = 8;
+  EXPECT_THAT(shapes(), HasSubstr("error[world-size]: cp: 8 ranks"));
 }
 
 TEST_F(Facts, HeadsThatDoNotSplitAreSaid) {
@@ -85,6 +92,8 @@ TEST_F(Facts, HeadsThatDoNotSplitAreSaid) {
   facts.kv_heads = said(3, "kv");
   EXPECT_THAT(shapes(), HasSubstr("error[kv-heads-divide]"));
   facts.kv_heads = said(2, "kv");
+  EXPECT_THAT(shapes(), HasSubstr("no rank holds a copy of another's"));
+  config.system = System::kMegatron;
   EXPECT_EQ(shapes(), "");
 }
 
@@ -142,15 +151,101 @@ TEST_F(Facts, ABubbleIsCounted) {
 TEST_F(Facts, ZeroThreeIsComparedWithZeroOne) {
   facts.tp = {};
   facts.zero_stage = said(3, "stage");
-  EXPECT_THAT(choices(), HasSubstr("not judged: whether zero 1 would fit"));
-  context.model = load_model_shape("llama-3-8b");
-  context.device_bytes = int64_t{80} << 30;
+  EXPECT_THAT(choices(),
+              HasSubstr("not judged: whether zero 1 would fit: give --model, "
+                        "--world and --cluster with device_memory"));
   context.world = 64;
+  EXPECT_THAT(choices(),
+              HasSubstr("fit: give --model and --cluster with device_memory"));
+  context.model = load_model_shape("llama-3-8b");
+  EXPECT_THAT(choices(), HasSubstr("fit: give --cluster with device_memory"));
+  context.device_bytes = int64_t{80} << 30;
   EXPECT_THAT(choices(), HasSubstr("note[slow-choice]: stage: zero 1 fits"));
   context.world = 2;
   EXPECT_EQ(choices(), "");
   facts.bucket_elements = said(int64_t{10'000'000'000}, "bucket");
   EXPECT_THAT(choices(), HasSubstr("holds all"));
+}
+
+// 3 * 8 microbatches * 2 bytes of each parameter, where zero 1 sends 4.
+TEST_F(Facts, TheZeroStageIsComparedOverTheNetwork) {
+  facts.tp = {};
+  facts.heads = {};
+  facts.accumulation = said(8, "accumulation");
+  facts.zero_stage = said(3, "stage");
+  context.model = load_model_shape("llama-3-8b");
+  context.device_bytes = int64_t{80} << 30;
+  context.world = 64;
+  context.ranks_on_host = 8;
+  context.link_bytes_per_second = 50e9;
+  EXPECT_THAT(choices(),
+              HasSubstr("zero 3 sends 359.0 GiB a step with 8 microbatches, "
+                        "7.71 s at 50.0 GB/s, where zero 1 sends 29.9 GiB"));
+  // Stage 2 reduces each microbatch in DeepSpeed alone.
+  facts.zero_stage = said(2, "stage");
+  EXPECT_EQ(choices(), "");
+  config.system = System::kDeepSpeed;
+  EXPECT_THAT(choices(), HasSubstr("note[slow-choice]: stage: zero 1 fits"));
+  EXPECT_THAT(choices(), HasSubstr("zero 2 sends"));
+  facts.accumulation = said(1, "accumulation");
+  EXPECT_EQ(choices(), "");
+  // Within one host nothing crosses the network.
+  facts.accumulation = said(8, "accumulation");
+  context.world = 8;
+  EXPECT_EQ(choices(), "");
+}
+
+TEST_F(Facts, RecomputeIsComparedWithTheMemoryThatIsFree) {
+  facts.tp = {};
+  facts.heads = {};
+  facts.recompute = {"full", "recompute", {"a", 1, 1}, false};
+  EXPECT_EQ(choices(), "");
+  facts.sequence = said(4096, "length");
+  facts.microbatch = said(1, "micro");
+  facts.zero_stage = said(1, "zero");
+  EXPECT_THAT(choices(),
+              HasSubstr("not judged: whether memory is free without recompute: "
+                        "give --model, --world and --cluster"));
+  context.model = load_model_shape("llama-3.2-1b");
+  context.device_bytes = int64_t{80} << 30;
+  context.world = 8;
+  EXPECT_THAT(choices(),
+              HasSubstr("note[slow-choice]: recompute: memory is free without "
+                        "full recompute: states"));
+  // 32 layers of 8 B parameters and 8 sequences of 8192 tokens do not fit.
+  context.model = load_model_shape("llama-3-8b");
+  facts.sequence = said(8192, "length");
+  facts.microbatch = said(8, "micro");
+  EXPECT_EQ(choices(), "");
+  facts.recompute = {"selective", "recompute", {"a", 1, 1}, false};
+  EXPECT_EQ(choices(), "");
+}
+
+// The matrices of ModelSizes are all but a thousandth of the model.
+TEST_F(Facts, TheModelsSizesGiveItsParameters) {
+  for (const char* name : {"gpt2-xl", "llama-3-8b", "smollm2-135m"}) {
+    context.model = load_model_shape(name);
+    facts = {};
+    ForeignFindings findings(config, facts, context);
+    const std::optional<ModelSizes> sizes = model_sizes(findings);
+    ASSERT_TRUE(sizes);
+    const auto exact = static_cast<double>(num_parameters(*context.model));
+    EXPECT_NEAR(sizes->parameters() / exact, 1.0, 2e-3) << name;
+  }
+  context.model = {};
+  facts.layers = said(INT64_MAX, "layers");
+  facts.hidden = facts.layers;
+  facts.heads = facts.layers;
+  facts.ffn = facts.layers;
+  facts.vocabulary = facts.layers;
+  facts.bucket_elements = facts.layers;
+  facts.zero_stage = said(3, "stage");
+  facts.recompute = {"full", "recompute", {"a", 1, 1}, false};
+  facts.sequence = facts.layers;
+  facts.microbatch = facts.layers;
+  context.world = 1 << 20;
+  context.device_bytes = INT64_MAX;
+  EXPECT_EQ(choices(), "");
 }
 
 TEST_F(Facts, TheRateFollowsTheBatch) {

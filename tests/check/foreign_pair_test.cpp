@@ -55,6 +55,188 @@ TEST(Pair, SaysWhatTheTwoSayAgainstEachOther) {
               Not(HasSubstr("pair-conflict")));
 }
 
+// A JSON that says the same as these arguments, but for one thing.
+const std::vector<std::string> kWords = {"--deepspeed",
+                                         "--micro-batch-size",
+                                         "4",
+                                         "--global-batch-size",
+                                         "64",
+                                         "--clip-grad",
+                                         "0.5",
+                                         "--zero-stage",
+                                         "1",
+                                         "--bf16"};
+const std::string kSame =
+    "train_micro_batch_size_per_gpu: 4\ntrain_batch_size: 64\n"
+    "gradient_clipping: 0.5\n";
+const std::string kBf16 = "bf16: {enabled: true}\n";
+const std::string kStage = "zero_optimization: {stage: 1}\n";
+
+TEST(Pair, WithoutAContradictionSaysNothing) {
+  EXPECT_EQ(pair(kWords, kSame + kBf16 + kStage, 4), "");
+}
+
+TEST(Pair, ComparesWhatIsLeftOut) {
+  EXPECT_THAT(pair(kWords, kSame + kStage, 4),
+              HasSubstr("error[pair-conflict]: bf16: it is left out, and the "
+                        "model is made in bf16 by command line; the engine "
+                        "then stops at a parameter that is not fp32 [fails "
+                        "later]; add \"bf16\": {\"enabled\": true}"));
+  EXPECT_THAT(pair(kWords, kSame + kBf16, 4),
+              HasSubstr("zero_optimization.stage: it is left out, so the "
+                        "engine takes 0, and zero-stage says 1"));
+  EXPECT_THAT(pair(kWords, "train_batch_size: 64\n" + kBf16 + kStage, 4),
+              HasSubstr("gradient_clipping: it is left out, so DeepSpeed "
+                        "0.19.8 clips at 1, and clip-grad 0.5 in"));
+  const std::vector<std::string> no_precision(kWords.begin(), kWords.end() - 1);
+  EXPECT_THAT(pair(no_precision, kSame + kBf16 + kStage, 4),
+              HasSubstr("bf16.enabled: bf16, and no argument of command line "
+                        "asks for it"));
+}
+
+TEST(Pair, DividesTheBatchAsEachOfThemDoes) {
+  // 64 / (4 * dp 4) = 4 microbatches.
+  EXPECT_THAT(pair(kWords,
+                   "train_micro_batch_size_per_gpu: 4\n"
+                   "gradient_accumulation_steps: 2\n"
+                   "gradient_clipping: 0.5\n" +
+                       kBf16 + kStage,
+                   4),
+              HasSubstr("gradient_accumulation_steps 2, and "
+                        "global-batch-size 64 / (micro-batch-size 4 * dp 4) = "
+                        "4 in command line [silently different]; use 4"));
+}
+
+TEST(Pair, FollowsTheVersionsDefault) {
+  ForeignContext context;
+  context.world = 4;
+  context.version = "0.14.5";
+  std::string all;
+  for (const Problem& problem :
+       check_pair(
+           read_megatron_words(kWords),
+           read_deepspeed("train_batch_size: 64\n" + kBf16 + kStage, "ds.json"),
+           context)
+           .problems) {
+    all += to_text(problem) + "\n";
+  }
+  EXPECT_THAT(all, HasSubstr("so DeepSpeed 0.14.5 does not clip"));
+}
+
+TEST(Pair, AsksTheProgramForItsSequenceGroups) {
+  const std::string json =
+      kSame + kBf16 + kStage + "sequence_parallel_size: 2\n";
+  EXPECT_THAT(pair(kWords, json, 8),
+              HasSubstr("ds.json:6:25: warning[pair-conflict]: "
+                        "sequence_parallel_size: sequence_parallel_size 2, "
+                        "and command line makes no such groups"));
+  std::vector<std::string> words = kWords;
+  words.insert(words.end(), {"--ds-sequence-parallel-size", "2"});
+  EXPECT_THAT(pair(words, json, 8), Not(HasSubstr("pair-conflict")));
+}
+
+TEST(Pair, SaysEachQuestionOnceAndWhoseItIs) {
+  std::vector<std::string> words = kWords;
+  words.insert(words.end(), {"--tensor-model-parallel-size", "2"});
+  const std::vector<std::string> clauses =
+      check_pair(
+          read_megatron_words(words),
+          read_deepspeed("zero_optimization: {stage: 3}\n" + kSame, "ds.json"),
+          {.world = 8})
+          .unjudged;
+  EXPECT_THAT(clauses,
+              testing::UnorderedElementsAre(
+                  HasSubstr("Megatron-DeepSpeed's own assertions"),
+                  "whether tp crosses hosts: give --cluster with "
+                  "devices_per_host",
+                  "whether heads and layers split over tp and pp: give --model",
+                  "ds.json: whether zero 1 would fit: give --model and "
+                  "--cluster with device_memory"));
+}
+
+// The sizes that the arguments say need no --model.
+TEST(Pair, TakesTheModelOfTheArguments) {
+  std::vector<std::string> words = kWords;
+  for (const char* word : {"--num-layers",
+                           "24",
+                           "--hidden-size",
+                           "2048",
+                           "--num-attention-heads",
+                           "16",
+                           "--vocab-size",
+                           "50304"}) {
+    words.push_back(word);
+  }
+  ForeignContext context;
+  context.world = 8;
+  context.device_bytes = int64_t{80} << 30;
+  std::string all;
+  for (const Problem& problem :
+       check_pair(
+           read_megatron_words(words),
+           read_deepspeed("zero_optimization: {stage: 3}\n" + kSame, "ds.json"),
+           context)
+           .problems) {
+    all += to_text(problem) + "\n";
+  }
+  EXPECT_THAT(all, HasSubstr("zero 1 fits: 1,310,982,144 parameters"));
+  words.resize(words.size() - 2);
+  EXPECT_THAT(
+      check_pair(
+          read_megatron_words(words),
+          read_deepspeed("zero_optimization: {stage: 3}\n" + kSame, "ds.json"),
+          context)
+          .unjudged,
+      testing::Contains("ds.json: whether zero 1 would fit: give --model for "
+                        "the vocabulary"));
+}
+
+TEST(Pair, APipelineOfZeroTwoIsFoundHoweverItIsSaid) {
+  std::vector<std::string> words = kWords;
+  words.insert(words.end(), {"--pipeline-model-parallel-size", "2"});
+  EXPECT_THAT(
+      pair(words, kSame + kBf16 + "zero_optimization: {stage: 2}\n", 8),
+      HasSubstr("error[pipeline-zero]: zero_optimization.stage: zero stage 2 "
+                "with pipeline-model-parallel-size 2 in command line"));
+  words.push_back("--no-pipeline-parallel");
+  EXPECT_THAT(pair(words, kSame + kBf16 + "zero_optimization: {stage: 2}\n", 8),
+              Not(HasSubstr("pipeline-zero")));
+}
+
+std::string alone(const std::vector<std::string>& words) {
+  std::string all;
+  for (const Problem& problem :
+       check_foreign(read_megatron_words(words), {.world = 8}).problems) {
+    all += to_text(problem) + "\n";
+  }
+  return all;
+}
+
+TEST(DeepSpeedArguments, AloneSayAPipelineOfZeroTwo) {
+  const std::vector<std::string> words = {"--pipeline-model-parallel-size",
+                                          "2",
+                                          "--deepspeed",
+                                          "--zero-stage",
+                                          "2"};
+  EXPECT_THAT(alone(words),
+              HasSubstr("error[pipeline-zero]: zero-stage: zero stage 2 with "
+                        "pipeline-model-parallel-size 2"));
+  EXPECT_THAT(alone({"pretrain_gpt.py", "--deepspeed", "--zero-stage", "2"}),
+              HasSubstr("a GPT of one pipeline stage"));
+  EXPECT_EQ(alone({"pretrain_gpt.py",
+                   "--deepspeed",
+                   "--zero-stage",
+                   "2",
+                   "--no-pipeline-parallel"}),
+            "");
+}
+
+TEST(DeepSpeedArguments, TakeOnePrecision) {
+  EXPECT_THAT(alone({"--fp16", "--bf16", "--deepspeed"}),
+              HasSubstr("error[precision-conflict]: bf16: --fp16 and --bf16 "
+                        "are both given"));
+}
+
 TEST(Pair, ReadsTheJsonInTheLayoutOfTheArguments) {
   const std::vector<std::string> words = {"--tensor-model-parallel-size",
                                           "2",

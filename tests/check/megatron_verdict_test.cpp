@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 
-#include "triax/base/file.h"
+#include "tests/check/case_files.h"
+#include "tests/check/megatron_cases.h"
 #include "triax/check/foreign_check.h"
 #include "triax/foreign/megatron.h"
 
@@ -17,17 +19,9 @@ namespace fs = std::filesystem;
 
 const fs::path kCases = TRIAX_SOURCE_DIR "/tests/cases";
 
-std::string text_of(const fs::path& path) {
-  return read_file(path.string(), 1 << 20);
-}
-
-ForeignReport report_of(const fs::path& path) {
-  return check_foreign(read_megatron(text_of(path), path.filename().string()));
-}
-
 // What follows "# MARK: " on the script's own lines.
 std::set<std::string> marked(const fs::path& path, const std::string& mark) {
-  std::istringstream lines(text_of(path));
+  std::istringstream lines(case_text(path));
   std::set<std::string> result;
   std::string line;
   while (std::getline(lines, line)) {
@@ -71,64 +65,82 @@ bool refuses(const ForeignReport& report) {
                      });
 }
 
+std::vector<MegatronCase> cases() {
+  return read_megatron_cases(case_text(kCases / "megatron/base.sh"),
+                             case_text(kCases / "megatron/cases.txt"));
+}
+
 // verdicts.txt is what Megatron-LM core_v0.19.2's own code said of each
 // script, by tests/foreign/megatron_verdicts.py.
 TEST(MegatronVerdict, EqualsThatOfItsOwnCode) {
-  std::istringstream lines(text_of(kCases / "megatron/verdicts.txt"));
-  std::string line;
-  int num_cases = 0;
-  while (std::getline(lines, line)) {
+  std::map<std::string, std::string> verdicts;
+  for (const std::string& line :
+       detail::lines_of(case_text(kCases / "megatron/verdicts.txt"))) {
     std::istringstream words(line);
     std::string name;
-    std::string verdict;
-    words >> name >> verdict;
-    const ForeignReport report = report_of(kCases / "megatron" / name);
-    EXPECT_EQ(refuses(report) ? "refused" : "accepted", verdict) << line;
-    ++num_cases;
+    words >> name >> verdicts[name];
   }
-  EXPECT_GE(num_cases, 100);
+  const std::vector<MegatronCase> all = cases();
+  EXPECT_GE(all.size(), 120u);
+  EXPECT_EQ(verdicts.size(), all.size());
+  for (const MegatronCase& one : all) {
+    const ForeignReport report =
+        check_foreign(read_megatron(one.script, one.name));
+    EXPECT_EQ(refuses(report) ? "refused" : "accepted", verdicts[one.name])
+        << one.name << "\n"
+        << all_text(report);
+  }
 }
 
-void expect_findings(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "verdicts.txt") {
-      continue;
-    }
-    const ForeignReport report = report_of(entry.path());
-    EXPECT_EQ(found(report), marked(entry.path(), "finds")) << name;
-    std::set<std::string> notes;
-    for (const Problem& problem : report.problems) {
-      notes.insert(short_text(problem));
-    }
-    for (const std::string& note : marked(entry.path(), "notes")) {
-      EXPECT_TRUE(notes.contains(note)) << name << " " << note;
-    }
-    for (const std::string& what : marked(entry.path(), "unjudged")) {
-      EXPECT_TRUE(std::any_of(report.unjudged.begin(),
-                              report.unjudged.end(),
-                              [&](const std::string& text) {
-                                return text.find(what) != std::string::npos;
-                              }))
-          << name << " " << what;
-    }
+void expect_findings(const MegatronCase& one) {
+  const ForeignReport report =
+      check_foreign(read_megatron(one.script, one.name));
+  EXPECT_EQ(found(report), one.finds) << one.name << "\n" << all_text(report);
+  std::set<std::string> notes;
+  for (const Problem& problem : report.problems) {
+    notes.insert(short_text(problem));
+  }
+  for (const std::string& note : one.notes) {
+    EXPECT_TRUE(notes.contains(note)) << one.name << " " << note;
+  }
+  for (const std::string& what : one.unjudged) {
+    EXPECT_TRUE(std::any_of(report.unjudged.begin(),
+                            report.unjudged.end(),
+                            [&](const std::string& text) {
+                              return text.find(what) != std::string::npos;
+                            }))
+        << one.name << " " << what;
   }
 }
 
 TEST(MegatronFindings, AreThoseOfEachCase) {
-  expect_findings(kCases / "megatron");
+  for (const MegatronCase& one : cases()) {
+    expect_findings(one);
+  }
 }
 
 TEST(MegatronFindings, AreThoseOfEachScript) {
-  expect_findings(kCases / "megatron_scripts");
+  for (const auto& entry :
+       fs::directory_iterator(kCases / "megatron_scripts")) {
+    expect_findings({entry.path().filename().string(),
+                     marked(entry.path(), "finds"),
+                     marked(entry.path(), "notes"),
+                     marked(entry.path(), "unjudged"),
+                     case_text(entry.path())});
+  }
 }
 
 TEST(MegatronFindings, StandAtTheLiteral) {
-  const ForeignReport report = report_of(kCases / "megatron/bad_min_lr.sh");
-  ASSERT_EQ(report.problems.size(), 1u);
-  EXPECT_EQ(report.problems[0].position.line, 32);
-  EXPECT_EQ(report.problems[0].position.column, 14);
-  EXPECT_NE(report.problems[0].fix, "");
+  for (const MegatronCase& one : cases()) {
+    if (one.name == "bad_min_lr") {
+      const ForeignReport report =
+          check_foreign(read_megatron(one.script, one.name));
+      ASSERT_EQ(report.problems.size(), 1u);
+      EXPECT_EQ(report.problems[0].position.line, 31);
+      EXPECT_EQ(report.problems[0].position.column, 10);
+      EXPECT_NE(report.problems[0].fix, "");
+    }
+  }
 }
 
 TEST(MegatronFindings, WorldsAreRead) {
@@ -136,7 +148,7 @@ TEST(MegatronFindings, WorldsAreRead) {
        fs::directory_iterator(kCases / "megatron_scripts")) {
     for (const std::string& world : marked(entry.path(), "world")) {
       const ForeignConfig config = read_megatron(
-          text_of(entry.path()), entry.path().filename().string());
+          case_text(entry.path()), entry.path().filename().string());
       const ConfigValue* value = find_value(config.table, "launch.world");
       ASSERT_NE(value, nullptr) << entry.path();
       EXPECT_EQ(value_text(*value), world) << entry.path();

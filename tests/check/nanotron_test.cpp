@@ -3,13 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <map>
-#include <set>
 #include <sstream>
 
+#include "tests/check/case_files.h"
 #include "triax/check/foreign_check.h"
 #include "triax/config/problem.h"
 #include "triax/foreign/nanotron.h"
@@ -19,24 +16,9 @@ namespace {
 
 const std::string kCases = TRIAX_SOURCE_DIR "/tests/cases/nanotron/";
 
-std::string file_text(const std::string& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 ForeignReport check_text(const std::string& text,
                          const std::string& file = "a.yaml") {
   return check_foreign(read_nanotron(text, file));
-}
-
-std::string all_text(const ForeignReport& report) {
-  std::string text;
-  for (const Problem& problem : report.problems) {
-    text += to_text(problem) + "\n";
-  }
-  return text;
 }
 
 bool has_effect(const ForeignReport& report, Effect effect) {
@@ -58,7 +40,7 @@ TEST(Nanotron, VerdictIsThatOfThePackage) {
     std::string verdict;
     std::getline(parts, file, '\t');
     std::getline(parts, verdict, '\t');
-    const ForeignReport report = check_text(file_text(kCases + file), file);
+    const ForeignReport report = check_text(case_text(kCases + file), file);
     const bool is_shape = std::ranges::any_of(
         report.problems,
         [](const Problem& problem) { return problem.rule == "heads-divide"; });
@@ -71,35 +53,13 @@ TEST(Nanotron, VerdictIsThatOfThePackage) {
   EXPECT_GE(count, 50);
 }
 
-// The second line of each file names the rules that speak, notes aside.
 TEST(Nanotron, FindsWhatTheCasesName) {
-  int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(kCases)) {
-    if (entry.path().extension() != ".yaml") {
-      continue;
-    }
-    const std::string text = file_text(entry.path());
-    const ForeignReport report =
-        check_text(text, entry.path().filename().string());
-    std::set<std::string> found;
-    for (const Problem& problem : report.problems) {
-      if (problem.severity != Severity::kNote) {
-        found.insert(problem.rule);
-      }
-    }
-    const size_t at = text.find("# finds =") + 9;
-    std::istringstream words(text.substr(at, text.find('\n', at) - at));
-    const std::set<std::string> named{std::istream_iterator<std::string>(words),
-                                      {}};
-    EXPECT_EQ(found, named) << entry.path() << "\n" << all_text(report);
-    ++count;
-  }
-  EXPECT_GE(count, 75);
+  EXPECT_GE(expect_named_findings(kCases, ".yaml", check_text), 75);
 }
 
 TEST(Nanotron, ExplainsTheNumberThatIsAText) {
   const ForeignReport report =
-      check_text(file_text(kCases + "old_bad_text_eps.yaml"));
+      check_text(case_text(kCases + "old_bad_text_eps.yaml"));
   const auto problem =
       std::ranges::find(report.problems, "wrong-type", &Problem::rule);
   ASSERT_NE(problem, report.problems.end());
@@ -122,6 +82,18 @@ TEST(Nanotron, SaysWhereAKeyIsMissingOrTwice) {
   ASSERT_NE(missing, report.problems.end());
   EXPECT_EQ(missing->rule, "missing-key");
   EXPECT_EQ(missing->position.line, 2);
+}
+
+TEST(Nanotron, ComparesTheRateWithAnotherRuns) {
+  const std::string text = case_text(kCases + "plain.yaml");
+  std::string doubled = text;
+  const std::string steps = "batch_accumulation_per_replica: 4";
+  doubled.replace(doubled.find(steps), steps.size(), steps + "0");
+  ForeignContext context;
+  context.reference = nanotron_facts(read_nanotron(text, "a.yaml"));
+  EXPECT_THAT(
+      all_text(check_foreign(read_nanotron(doubled, "b.yaml"), context)),
+      testing::HasSubstr("the global batch is 160 and was 16 in a.yaml"));
 }
 
 TEST(Nanotron, SurvivesEveryKindOfValueEverywhere) {

@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <map>
-#include <set>
 #include <sstream>
 
+#include "tests/check/case_files.h"
 #include "triax/check/foreign_check.h"
 #include "triax/config/problem.h"
 #include "triax/foreign/torchtitan.h"
@@ -18,24 +17,9 @@ namespace {
 
 const std::string kCases = TRIAX_SOURCE_DIR "/tests/cases/torchtitan/";
 
-std::string file_text(const std::string& path) {
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-std::string after(const std::string& text, const std::string& mark) {
-  const size_t at = text.find(mark);
-  return at == std::string::npos
-             ? ""
-             : text.substr(at + mark.size(),
-                           text.find('\n', at) - at - mark.size());
-}
-
 ForeignReport check_text(const std::string& text, const std::string& file) {
   ForeignContext context;
-  const std::string world = after(text, "# world = ");
+  const std::string world = after_mark(text, "# world = ");
   if (!world.empty()) {
     context.world = std::stoll(world);
   }
@@ -59,14 +43,6 @@ bool fails_in(const ForeignReport& report) {
     return problem.effect == Effect::kFailsLater ||
            (problem.effect == Effect::kRefused && is_shared(problem));
   });
-}
-
-std::string all_text(const ForeignReport& report) {
-  std::string text;
-  for (const Problem& problem : report.problems) {
-    text += to_text(problem) + "\n";
-  }
-  return text;
 }
 
 struct Verdict {
@@ -97,7 +73,7 @@ TEST(TorchTitan, VerdictIsTorchTitansOwn) {
   const auto verdicts = read_verdicts();
   EXPECT_GE(verdicts.size(), 70);
   for (const auto& [file, verdict] : verdicts) {
-    const ForeignReport report = check_text(file_text(kCases + file), file);
+    const ForeignReport report = check_text(case_text(kCases + file), file);
     const bool is_refused = is_refused_in(report);
     const bool fails = fails_in(report);
     EXPECT_EQ(is_refused, verdict.loads == "refused")
@@ -111,29 +87,8 @@ TEST(TorchTitan, VerdictIsTorchTitansOwn) {
   }
 }
 
-// The second line of each file names the rules that speak, notes aside.
 TEST(TorchTitan, FindsWhatTheCasesName) {
-  int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(kCases)) {
-    if (entry.path().extension() != ".toml") {
-      continue;
-    }
-    const std::string text = file_text(entry.path());
-    const ForeignReport report =
-        check_text(text, entry.path().filename().string());
-    std::set<std::string> found;
-    for (const Problem& problem : report.problems) {
-      if (problem.severity != Severity::kNote) {
-        found.insert(problem.rule);
-      }
-    }
-    std::istringstream words(after(text, "# finds ="));
-    const std::set<std::string> named{std::istream_iterator<std::string>(words),
-                                      {}};
-    EXPECT_EQ(found, named) << entry.path() << "\n" << all_text(report);
-    ++count;
-  }
-  EXPECT_GE(count, 70);
+  EXPECT_GE(expect_named_findings(kCases, ".toml", check_text), 70);
 }
 
 TEST(TorchTitan, SaysWhereAndWhat) {
@@ -148,6 +103,32 @@ TEST(TorchTitan, SaysWhereAndWhat) {
   EXPECT_EQ(report.problems[1].position.line, 6);
   EXPECT_THAT(report.problems[1].fix,
               testing::HasSubstr("training.local_batch_size"));
+}
+
+TEST(TorchTitan, ANormOfZeroIsNotOff) {
+  const ForeignReport report =
+      check_text("[training]\nmax_norm = 0\n", "a.toml");
+  EXPECT_THAT(all_text(report),
+              testing::HasSubstr("a.toml:2:12: error[out-of-range]: "
+                                 "training.max_norm: 0 is not off"));
+  EXPECT_THAT(all_text(check_text("[training]\nmax_norm = -1.0\n", "a.toml")),
+              testing::HasSubstr("-1 turns every gradient round"));
+}
+
+TEST(TorchTitan, SplitsTheKvHeadsOfAGivenModel) {
+  ForeignContext context;
+  context.model = ModelConfig{};
+  context.model->num_attention_heads = 32;
+  context.model->num_key_value_heads = 2;
+  context.model_file = "config.json";
+  const ForeignReport report = check_foreign(
+      read_torchtitan("[model]\nname = \"mine\"\n"
+                      "[experimental]\ncustom_import = \"mine.models\"\n"
+                      "[parallelism]\ntensor_parallel_degree = 4\n",
+                      "a.toml"),
+      context);
+  EXPECT_THAT(all_text(report),
+              testing::HasSubstr("2 KV heads do not split over tp 4"));
 }
 
 TEST(TorchTitan, NotesWhatMayHangAndWhatExpertsNeed) {

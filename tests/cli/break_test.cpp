@@ -3,13 +3,10 @@
 // when something is broken on purpose.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
 #include <filesystem>
 
-#include "tests/dataset/written_set.h"
-#include "triax/base/file.h"
+#include "tests/support/program.h"
 #include "triax/base/json.h"
 
 namespace triax {
@@ -22,13 +19,9 @@ using testing::HasSubstr;
 constexpr const char* kLayout =
     " parallel.dp=2 parallel.zero=2 parallel.tp=2 parallel.pp=2"
     " model.tie_word_embeddings=true model.num_key_value_heads=1"
-    " model.vocab_size=11 model.resid_pdrop=0.1 training.microbatch_size=1";
-
-struct Output {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
+    " model.vocab_size=13 model.resid_pdrop=0.1 training.microbatch_size=1"
+    " training.gradient_clipping=0.05 'optimizer.freeze=[\"*o_proj*\"]'"
+    " 'optimizer.group=[{pattern=\"*mlp*\", lr=5e-3}]'";
 
 class Verify : public testing::Test {
  protected:
@@ -40,15 +33,8 @@ class Verify : public testing::Test {
 
   Output verify(const std::string& arguments) const {
     const std::string parity = TRIAX_SOURCE_DIR "/tests/parity/";
-    const std::string command =
-        "cd '" + folder_.file("") +
-        "' && '" TRIAX_BUILD_DIR "/bin/triax' verify '" + parity +
-        "walk.toml' 'data.path=" + parity + "walk'" + kLayout + " --steps 2 " +
-        arguments + " >out 2>err";
-    const int status = std::system(command.c_str());
-    return {WEXITSTATUS(status),
-            read_file(folder_.file("out"), 1 << 20),
-            read_file(folder_.file("err"), 1 << 20)};
+    return folder_.run("verify '" + parity + "walk.toml' 'data.path=" + parity +
+                       "walk'" + kLayout + " --steps 2 " + arguments);
   }
 
   // What parse_break() answers to a name that it does not know.
@@ -71,7 +57,7 @@ class Verify : public testing::Test {
     return names;
   }
 
-  ScratchFolder folder_;
+  ProgramFolder folder_;
 };
 
 TEST_F(Verify, EndsWithOneWord) {
@@ -86,7 +72,7 @@ TEST_F(Verify, EndsWithOneWord) {
 
 TEST_F(Verify, FindsEveryBreak) {
   const std::vector<std::string> names = all_names();
-  EXPECT_GE(names.size(), 17u);
+  EXPECT_GE(names.size(), 21u);
   for (const std::string& name : names) {
     const Output result = verify("--json --break " + name);
     EXPECT_EQ(result.code, 1) << name << "\n" << result.err;

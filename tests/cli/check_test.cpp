@@ -2,12 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
 #include <filesystem>
 
-#include "triax/base/file.h"
+#include "tests/support/program.h"
 #include "triax/base/json.h"
 
 namespace triax {
@@ -16,40 +14,28 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-struct Output {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
 class CheckCli : public testing::Test {
  protected:
   CheckCli() {
-    std::string pattern = (fs::temp_directory_path() / "chk.XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
     write("good.json",
           "{\"train_batch_size\": 8, \"gradient_clipping\": 1.0}\n");
     write("bad.json",
           "{\n  # kept\n  \"train_batch_size\": 8,\n"
           "  \"graient_clipping\": 1.0\n}\n");
   }
-  ~CheckCli() override { fs::remove_all(folder_); }
 
   void write(const std::string& name, const std::string& text) const {
-    write_file_atomically((folder_ / name).string(), text);
+    program_.write(name, text);
   }
   std::string read(const std::string& name) const {
-    return read_file((folder_ / name).string(), 1 << 22);
+    return program_.read(name);
   }
   Output check(const std::string& arguments) const {
-    const std::string command = "cd '" + folder_.string() + "' && '" +
-                                TRIAX_BUILD_DIR "/bin/triax' check " +
-                                arguments + " >out 2>err";
-    const int status = std::system(command.c_str());
-    return {WEXITSTATUS(status), read("out"), read("err")};
+    return program_.run("check " + arguments);
   }
 
-  fs::path folder_;
+  ProgramFolder program_;
+  const fs::path& folder_ = program_.path();
 };
 
 TEST_F(CheckCli, TellsTheKindAndTheExitCode) {
@@ -116,6 +102,227 @@ TEST_F(CheckCli, FixesWhatIsSafeAndLosesNothing) {
   EXPECT_EQ(fs::status(folder_ / "bad.json").permissions(), fs::perms(0640));
   EXPECT_TRUE(fs::is_symlink(folder_ / "link.json"));
   EXPECT_EQ(check("link.json --fix").err, "");
+}
+
+TEST_F(CheckCli, FixesInPlaceAndNotWhatIsReadOnly) {
+  fs::create_hard_link(folder_ / "bad.json", folder_ / "other.json");
+  struct stat before {};
+  ASSERT_EQ(::stat(program_.file("bad.json").c_str(), &before), 0);
+  EXPECT_EQ(check("bad.json --fix").code, 0);
+  struct stat after {};
+  ASSERT_EQ(::stat(program_.file("bad.json").c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_EQ(after.st_nlink, 2u);
+  EXPECT_EQ(read("other.json"), read("bad.json"));
+  const std::string text = "{\"train_batch_size\": 8, \"graient_clipping\": 1}";
+  write("kept.json", text);
+  fs::permissions(folder_ / "kept.json", fs::perms(0444));
+  const Output kept = check("kept.json --fix");
+  EXPECT_EQ(kept.code, 2);
+  EXPECT_EQ(kept.err,
+            "error: cannot fix kept.json: it is read-only; nothing was "
+            "written\n");
+  EXPECT_EQ(read("kept.json"), text);
+  EXPECT_EQ(fs::status(folder_ / "kept.json").permissions(), fs::perms(0444));
+  write("twice.json", text);
+  EXPECT_EQ(check("twice.json ./twice.json --fix").code, 0);
+}
+
+// A shorter text leaves nothing of the longer one behind.
+TEST_F(CheckCli, FixesToAShorterText) {
+  write("long.json", "{\"train_batch_size\": 8, \"gradient_clippping\": 1.0}");
+  EXPECT_EQ(check("long.json --fix").code, 0);
+  EXPECT_EQ(read("long.json"),
+            "{\"train_batch_size\": 8, \"gradient_clipping\": 1.0}");
+}
+
+// What a key with another number does is another thing.
+TEST_F(CheckCli, LeavesSlipsThatMayMeanSomethingElse) {
+  const std::string text =
+      "{\"train_batch_size\": 8, \"gradient_clipping\": 1.0,\n"
+      " \"bf15\": {\"enabled\": true}}";
+  write("bf15.json", text);
+  const Output result = check("bf15.json --fix");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("did you mean"));
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(read("bf15.json"), text);
+  const std::string flags =
+      "pretrain_gpt.py --bf15 --num-layers 2 --hidden-size 8 "
+      "--num-attention-heads 2\n";
+  write("bf15.sh", flags);
+  check("bf15.sh --kind megatron --fix");
+  EXPECT_EQ(read("bf15.sh"), flags);
+}
+
+TEST_F(CheckCli, AcceptsAByteOrderMarkAndKeepsIt) {
+  const std::string mark = "\xef\xbb\xbf";
+  write("m.json", mark + "{\"train_batch_size\": 8, \"graient_clipping\": 1}");
+  const Output fixed = check("m.json --fix");
+  EXPECT_EQ(fixed.code, 0) << fixed.out << fixed.err;
+  EXPECT_EQ(read("m.json"),
+            mark + "{\"train_batch_size\": 8, \"gradient_clipping\": 1}");
+  write("m.toml", mark + "[parallel]\ntp = 2\n[data]\npath = \"m.json\"\n");
+  EXPECT_THAT(check("m.toml").out, testing::Not(HasSubstr("error[syntax]")));
+  write("t.toml", mark + "[job]\ndescription = \"x\"\n[parallelism]\n");
+  const Output titan = check("t.toml");
+  EXPECT_EQ(titan.code, 0) << titan.out;
+  EXPECT_THAT(titan.out, HasSubstr("t.toml:1:1: note[byte-order-mark]"));
+  write("a.txt", mark + "--num-layers 2\n--hidden-size 8\n--bf16\n");
+  EXPECT_EQ(check("a.txt --kind megatron").code, 0) << check("a.txt").out;
+  const std::string yaml =
+      read_file(TRIAX_SOURCE_DIR "/tests/cases/nanotron/plain.yaml", 1 << 20);
+  write("n.yaml", mark + yaml);
+  EXPECT_EQ(check("n.yaml").code, 0) << check("n.yaml").out;
+}
+
+TEST_F(CheckCli, RefusesWrongUse) {
+  const std::string words = " -- --num-layers 2";
+  for (const std::string& arguments :
+       {std::string("good.json --to ''"),
+        std::string("good.json --kind ''"),
+        std::string("good.json --model ''"),
+        std::string("good.json --cluster ''"),
+        std::string("good.json --reference ''"),
+        std::string("good.json --to megatron --fix"),
+        std::string("good.json --to megatron --format json"),
+        std::string("good.json --to deepspeed"),
+        "--kind triax" + words,
+        "--kind deepspeed" + words,
+        "--kind vim" + words,
+        "good.json bad.json" + words,
+        "good.json --to megatron" + words}) {
+    const Output result = check(arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_NE(result.err, "") << arguments;
+    EXPECT_EQ(result.out, "") << arguments;
+  }
+  EXPECT_EQ(check("--kind megatron" + words).code, 0);
+  EXPECT_EQ(check("good.json --kind deepspeed" + words).code,
+            check("good.json" + words).code);
+}
+
+TEST_F(CheckCli, TakesTheVersionsThatItKnows) {
+  write("t.toml", "[job]\ndescription = \"x\"\n");
+  const std::string cases = TRIAX_SOURCE_DIR "/tests/cases/nanotron/";
+  const std::string plain = "'" + cases + "plain.yaml' --kind nanotron@";
+  const std::string old = "'" + cases + "old_plain.yaml' --kind nanotron@";
+  for (const std::string& arguments :
+       {std::string("good.json --kind deepspeed@0.19.8"),
+        std::string("good.json --kind deepspeed@0.12.6"),
+        std::string("t.toml --kind torchtitan@0.2.2"),
+        plain + "main",
+        old + "0.4",
+        std::string("--kind megatron@0.19.2 -- --num-layers 2")}) {
+    EXPECT_EQ(check(arguments).code, 0) << arguments << check(arguments).err;
+  }
+  for (const std::string& arguments :
+       {std::string("good.json --kind deepspeed@banana"),
+        std::string("good.json --kind deepspeed@"),
+        std::string("good.json --kind deepspeed@0.9.1"),
+        std::string("good.json --kind deepspeed@1.0.0"),
+        std::string("good.json --kind deepspeed@0.16"),
+        std::string("t.toml --kind torchtitan@0.1.0"),
+        std::string("t.toml --kind triax@1"),
+        plain + "0.4",
+        old + "main",
+        plain + "0.5",
+        std::string("--kind megatron@0.1 -- --num-layers 2")}) {
+    const Output result = check(arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_NE(result.err, "") << arguments;
+  }
+  EXPECT_THAT(check("t.toml --kind torchtitan@0.1.0").err,
+              HasSubstr("valid are 0.2.2"));
+}
+
+TEST_F(CheckCli, TellsTomlByItsKeys) {
+  write("pyproject.toml",
+        "[build-system]\nrequires = [\"x\"]\n[project]\nname = \"y\"\n"
+        "[tool.black]\nline-length = 80\n");
+  write("Cargo.toml",
+        "[package]\nname = \"x\"\n[dependencies]\nserde = \"1\"\n"
+        "[profile.release]\nopt-level = 3\n");
+  write("empty.toml", "");
+  for (const char* name : {"pyproject.toml", "Cargo.toml", "empty.toml"}) {
+    const Output result = check(name);
+    EXPECT_EQ(result.code, 2) << name;
+    EXPECT_THAT(result.out, HasSubstr("--kind")) << name;
+    EXPECT_THAT(result.out, HasSubstr("TorchTitan")) << name;
+  }
+  write("titan.toml",
+        "[training]\nlocal_batch_size = 8\nsteps = 5\n[optimizer]\nlr = 1\n");
+  EXPECT_THAT(check("titan.toml").out,
+              testing::Not(HasSubstr("microbatch_size")));
+  EXPECT_THAT(check("titan.toml --kind triax").out,
+              HasSubstr("error[unknown-key]"));
+  EXPECT_THAT(check("titan.toml").out,
+              testing::Not(HasSubstr("error[unknown-key]")));
+  write("mine.toml", "[training]\nmicrobatch_size = 2\nsteps = 5\n");
+  EXPECT_THAT(check("mine.toml").out, HasSubstr("data.path"));
+  write("broken.toml", "[parallel]\ntp = = 2\n");
+  EXPECT_THAT(check("broken.toml").out, HasSubstr("error[syntax]"));
+}
+
+TEST_F(CheckCli, SaysThatThreeAreNoPair) {
+  write("a.sh",
+        "torchrun pretrain_gpt.py --num-layers 2 --hidden-size 8 "
+        "--num-attention-heads 2 --bf16\n");
+  const std::string alone = "each checked alone";
+  EXPECT_THAT(check("good.json a.sh").out, testing::Not(HasSubstr(alone)));
+  EXPECT_THAT(check("good.json a.sh bad.json").out, HasSubstr(alone));
+  write("t.toml", "[parallel]\ntp = 2\n");
+  EXPECT_THAT(check("good.json t.toml").out, HasSubstr(alone));
+  EXPECT_THAT(check("good.json bad.json good.json").out,
+              testing::Not(HasSubstr(alone)));
+}
+
+TEST_F(CheckCli, SaysHowManyFindingsAreLeftOut) {
+  std::string text = "{\"train_batch_size\": 8, \"gradient_clipping\": 1";
+  for (int i = 0; i < 1500; ++i) {
+    text += ",\n\"unknown_" + std::to_string(i) + "\": 1";
+  }
+  write("many.json", text + ", \"zero_optimization\": {\"stage\": 7}}");
+  const Output result = check("many.json");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("more findings are left out"));
+  EXPECT_THAT(result.out, HasSubstr("note[left-out]"));
+}
+
+// The ranks of --cluster are those of the check and of the translation.
+TEST_F(CheckCli, HasOneWorldForATriaxFile) {
+  write("c.toml", "hosts = 2\ndevices_per_host = 4\n");
+  write("text", std::string(1000, 'a'));
+  write("r.toml", "[parallel]\ntp = 2\n[data]\npath = \"text\"\n");
+  EXPECT_THAT(check("r.toml --cluster c.toml --to nanotron").out,
+              HasSubstr("dp: 4\n"));
+  EXPECT_EQ(check("r.toml --world 8 --to nanotron").out,
+            check("r.toml --cluster c.toml --to nanotron").out);
+  write("r.toml", "[parallel]\ntp = 3\n[data]\npath = \"text\"\n");
+  EXPECT_THAT(check("r.toml --cluster c.toml").out,
+              HasSubstr("error[world-size]"));
+}
+
+TEST_F(CheckCli, PrintsNoControlCharacters) {
+  write("esc.json",
+        "{\"train_batch_size\": 8, \"a\x1b[31mb\": 1,"
+        " \"graient_clipping\": \"\xc2\x9b\"}");
+  write("fix.json",
+        "{\"train_batch_size\": 8, \"graient_clipping\": 1, \"_\x1b[2J\": 1}");
+  for (const std::string& arguments :
+       {std::string("esc.json"),
+        std::string("esc.json --format json"),
+        std::string("esc.json --format sarif"),
+        std::string("esc.json --format github"),
+        std::string("fix.json --fix"),
+        std::string("esc.json --to nanotron"),
+        std::string("good.json --kind $'a\\x1bb'"),
+        std::string("$'a\\x1bb.json'")}) {
+    const Output result = program_.run("check " + arguments, "PATH=\"$PATH\"");
+    EXPECT_THAT(result.out, testing::Not(HasSubstr("\x1b"))) << arguments;
+    EXPECT_THAT(result.out, testing::Not(HasSubstr("\xc2\x9b"))) << arguments;
+    EXPECT_THAT(result.err, testing::Not(HasSubstr("\x1b"))) << arguments;
+  }
 }
 
 TEST_F(CheckCli, NeverMakesOneKeyOfTwo) {
@@ -203,6 +410,19 @@ TEST_F(CheckCli, TranslatesOneConfig) {
   EXPECT_EQ(check("ds.json --to vim").code, 2);
   EXPECT_EQ(check("none.json --to triax").code, 2);
   EXPECT_EQ(check("ds.json bad.json --to triax").code, 2);
+  const Output told =
+      check("ds.json --to nanotron --model llama-3-8b --world 8");
+  EXPECT_EQ(told.code, 0) << told.err;
+  EXPECT_THAT(told.out, HasSubstr("num_hidden_layers: 32\n"));
+  EXPECT_THAT(told.out, HasSubstr("dp: 8\n"));
+  EXPECT_THAT(told.err, HasSubstr("not carried: zero_stage 3 (from "));
+  EXPECT_THAT(told.err, HasSubstr("to fill in: "));
+  // The errors of the config itself are said, and no others come to them.
+  const Output faulty = check("bad.json --to nanotron");
+  EXPECT_EQ(faulty.code, 1);
+  EXPECT_THAT(faulty.err, HasSubstr("error[unknown-key]"));
+  EXPECT_THAT(faulty.err, HasSubstr("not carried: graient_clipping 1"));
+  EXPECT_THAT(faulty.out, HasSubstr("zero_stage"));
 }
 
 TEST_F(CheckCli, ComparesWithAReference) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdlib>
 #include <filesystem>
 
+#include "tests/support/program.h"
 #include "triax/base/file.h"
 #include "triax/base/json.h"
 #include "triax/config/load.h"
@@ -16,12 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-struct Output {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
 constexpr const char* kRunFile =
     "[data]\npath = \"text\"\nsequence_length = 16\n"
     "[parallel]\ntp = 2\n";
@@ -30,18 +23,15 @@ constexpr const char* kRunFile =
 class Cli : public testing::Test {
  protected:
   Cli() {
-    std::string pattern = (fs::temp_directory_path() / "cli.XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
     write("text", std::string(1000, 'a'));
     write("a.toml", kRunFile);
   }
-  ~Cli() override { fs::remove_all(folder_); }
 
   void write(const std::string& name, const std::string& text) const {
-    write_file_atomically((folder_ / name).string(), text);
+    program_.write(name, text);
   }
   std::string read(const std::string& name) const {
-    return read_file((folder_ / name).string(), 1 << 20);
+    return program_.read(name);
   }
   // A triax-run that notes its arguments and ends with `code`.
   void stand_in(int code) const {
@@ -51,15 +41,11 @@ class Cli : public testing::Test {
     fs::permissions(folder_ / "run", fs::perms::owner_all);
   }
   Output triax(const std::string& arguments) const {
-    const std::string command = "cd '" + folder_.string() +
-                                "' && TRIAX_RUN=./run '" TRIAX_BUILD_DIR
-                                "/bin/triax' " +
-                                arguments + " >out 2>err";
-    const int status = std::system(command.c_str());
-    return {WEXITSTATUS(status), read("out"), read("err")};
+    return program_.run(arguments, "TRIAX_RUN=./run");
   }
 
-  fs::path folder_;
+  ProgramFolder program_;
+  const fs::path& folder_ = program_.path();
 };
 
 TEST_F(Cli, TheFrontLinksNoLibTorch) {

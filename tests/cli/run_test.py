@@ -131,6 +131,57 @@ class RunTest(unittest.TestCase):
         logs = sorted(p.name for p in self.path("out/logs").iterdir())
         self.assertEqual(logs, [f"rank{r:04d}.log" for r in range(4)])
 
+    def test_accounts_for_each_ranks_memory(self):
+        result = self.triax("train", "run.toml", "run.dir=out")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for line in self.metrics("out"):
+            memory = line["memory_at_peak"]
+            self.assertEqual(len(memory), 7)
+            totals = memory.pop("total")
+            self.assertEqual(totals, [sum(r) for r in zip(*memory.values())])
+            self.assertEqual(len(totals), 4)
+            for category, ranks in memory.items():
+                self.assertGreater(min(ranks), 0, category)
+        # The embedding of the first stage is as large as the last one's head.
+        self.assertRegex(result.stderr, r"step 1/6 .*\n  memory of rank \d "
+                         r"\(dp 0, pp \d, tp \d\), the one with most: \S+ MiB "
+                         r"at its peak, predicted \S+ KiB and communication; "
+                         r"parameters ")
+
+    def test_the_memory_limit_ends_the_run_with_a_sentence(self):
+        large = ["model.hidden_size=256", "model.intermediate_size=688",
+                 "training.validate_every=0", "training.microbatch_size=4",
+                 "model.max_position_embeddings=256",
+                 "data.sequence_length=256"]
+        result = self.triax("train", "run.toml", "run.dir=free", *large)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        memory = self.metrics("free")[-1]["memory_at_peak"]
+        most = memory["total"].index(max(memory["total"]))
+        limit = memory["total"][most] - memory["activations"][most] // 2
+        result = self.triax("train", "run.toml", "run.dir=out", *large,
+                            f"memory.limit={limit}")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(result.stderr.count("out of memory"), 1)
+        self.assertRegex(
+            result.stderr,
+            r"error: rank \d \(dp 0, pp \d, tp \d; pid \d+\): step 1, .*failed: "
+            r"rank \d \(dp 0, pp \d, tp \d\) is out of memory: \S+ .iB more for "
+            r"(activations|temporary) would make \S+ MiB of memory.limit = \S+ "
+            r"MiB; in use are parameters \S+ MiB, .*; predicted were \S+ MiB"
+            r".*; it would fit with training.microbatch_size = \d \(\S+ MiB: "
+            r"activations \S+ MiB instead of \S+ MiB, .*\), or with parallel\.")
+        for log in self.path("out/logs").iterdir():
+            self.assertIn("out of memory", log.read_text())
+
+    def test_a_model_above_the_limit_is_not_built(self):
+        result = self.triax("train", "run.toml", "run.dir=out",
+                            "memory.limit=20KiB")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("warning[memory-exceeds-limit]", result.stderr)
+        self.assertIn("more for parameters would make", result.stderr)
+        self.assertIn("no schedule, microbatch, tp or pp makes it fit",
+                      result.stderr)
+
     def test_the_resolved_config_runs_again_exactly(self):
         first = self.triax("train", "run.toml", "run.dir=a")
         self.assertEqual(first.returncode, 0, first.stderr)

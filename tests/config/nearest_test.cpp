@@ -37,5 +37,15 @@ TEST(NamePattern, FitsTheWholeName) {
       matches_pattern(std::string(50, '*') + "b", std::string(5000, 'a')));
 }
 
+TEST(SureSlip, IsOfLettersAndOfOneWord) {
+  const std::vector<std::string_view> words = {
+      "bf16", "fp16", "gradient_clipping", "steps", "stops"};
+  EXPECT_TRUE(is_sure_slip("graient_clipping", "gradient_clipping", words));
+  EXPECT_TRUE(is_sure_slip("bg16", "bf16", words));
+  EXPECT_FALSE(is_sure_slip("bf15", "bf16", words));
+  EXPECT_FALSE(is_sure_slip("staps", "steps", {"steps", "stops"}));
+  EXPECT_FALSE(is_sure_slip("bp16", "bf16", words));
+}
+
 }  // namespace
 }  // namespace triax

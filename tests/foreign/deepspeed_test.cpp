@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 
+#include "triax/base/error.h"
 #include "triax/base/file.h"
+#include "triax/foreign/deepspeed_parameters.h"
 #include "triax/foreign/system.h"
+#include "triax/foreign/versions.h"
 
 namespace triax {
 namespace {
@@ -50,6 +54,112 @@ TEST(DeepSpeedKeys, SayWhyAndStandInASection) {
       EXPECT_NE(deepspeed_keys().find(row.replacement), nullptr) << row.key;
     }
   }
+}
+
+const ParameterRow* find_row(const std::string& kind, const std::string& name) {
+  const auto rows = kind == "optimizer" ? optimizer_parameter_rows()
+                                        : schedule_parameter_rows();
+  for (const ParameterRow& row : rows) {
+    if (row.name == name) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+std::set<std::string> words_until(std::istringstream& words, const char* end) {
+  std::set<std::string> found;
+  std::string word;
+  while (words >> word && word != end) {
+    found.insert(word);
+  }
+  return found;
+}
+
+std::set<std::string> words_of(std::string_view text) {
+  std::set<std::string> found;
+  for (const std::string_view word : split_words(text)) {
+    found.emplace(word);
+  }
+  return found;
+}
+
+// What tests/foreign/deepspeed_parameters.py found in the packages.
+TEST(DeepSpeedParameters, AreThoseOfTheClassesThatItMakes) {
+  std::istringstream lines(
+      read_file(kFolder + std::string("parameters-0.19.8.txt"), 1 << 20));
+  std::string line;
+  size_t num_rows = 0;
+  while (std::getline(lines, line)) {
+    if (line.starts_with('#')) {
+      continue;
+    }
+    std::istringstream words(line);
+    std::string kind;
+    std::string name;
+    words >> kind >> name;
+    const ParameterRow* row = find_row(kind, name);
+    ASSERT_NE(row, nullptr) << line;
+    EXPECT_EQ(words_of(row->parameters), words_until(words, "|")) << name;
+    EXPECT_EQ(words_of(row->needed), words_until(words, "")) << name;
+    ++num_rows;
+  }
+  // 1-bit Adam and mup's are in other packages.
+  EXPECT_EQ(
+      num_rows + 6,
+      optimizer_parameter_rows().size() + schedule_parameter_rows().size());
+}
+
+TEST(DeepSpeedParameters, FollowWhereTheStatesAre) {
+  const auto class_of = [](const OptimizerChoice& choice) {
+    const ParameterRow* row = find_optimizer_parameters(choice);
+    return row == nullptr ? std::string_view("none") : row->class_name;
+  };
+  EXPECT_EQ(class_of({.type = "AdamW"}), "FusedAdam");
+  EXPECT_EQ(class_of({.type = "adam", .is_offloaded = true}),
+            "DeepSpeedCPUAdam");
+  EXPECT_EQ(class_of({.type = "Adam", .is_torch_adam = true}),
+            "torch.optim.AdamW");
+  EXPECT_EQ(
+      class_of({.type = "Adam", .is_torch_adam = true, .is_adam_w = false}),
+      "torch.optim.Adam");
+  EXPECT_EQ(class_of({.type = "Adagrad"}), "torch.optim.Adagrad");
+  EXPECT_EQ(class_of({.type = "Lion", .is_offloaded = true}),
+            "DeepSpeedCPULion");
+  EXPECT_EQ(class_of({.type = "SGD"}), "torch.optim.SGD");
+  EXPECT_EQ(class_of({.type = "sgd"}), "none");
+  for (const std::string_view name : deepspeed_optimizers()) {
+    EXPECT_NE(class_of({.type = std::string(name)}), "none") << name;
+  }
+}
+
+TEST(Versions, AreThoseThatThereAreTablesFor) {
+  EXPECT_EQ(resolve_version(System::kDeepSpeed, "0.14.0"), "0.14.0");
+  EXPECT_EQ(resolve_version(System::kDeepSpeed, "0.14"), "0.14.5");
+  EXPECT_EQ(resolve_version(System::kDeepSpeed, "0.19.8"), "");
+  EXPECT_EQ(resolve_version(System::kDeepSpeed, "0.19"), "");
+  EXPECT_EQ(resolve_version(System::kTorchTitan, "0.2.2"), "");
+  EXPECT_EQ(resolve_version(System::kNanotron, "0.4"), "0.4");
+  for (const char* wrong : {"9.9",
+                            "abc",
+                            "",
+                            "0",
+                            "0.14.6",
+                            "0.12.5",
+                            "0.14.",
+                            "0.14.5.1",
+                            "-0.14",
+                            "0.14.5x",
+                            "0.99999999999999999999"}) {
+    try {
+      resolve_version(System::kDeepSpeed, wrong);
+      ADD_FAILURE() << wrong;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("0.14.0 to 0.14.5"));
+    }
+  }
+  EXPECT_THROW(resolve_version(System::kMegatron, "1.0"), Error);
+  EXPECT_THROW(resolve_version(System::kTriax, "1.0"), Error);
 }
 
 TEST(ReadDeepSpeed, RefusesARootThatIsNoTable) {
@@ -97,7 +207,7 @@ TEST(DetectSystem, KnowsADeepSpeedFile) {
   EXPECT_EQ(detect_system("config.json", "{\"hidden_size\": 8}"), std::nullopt);
   EXPECT_EQ(detect_system("x.json", "{\"a\": {\"train_batch_size\": 1}}"),
             std::nullopt);
-  EXPECT_EQ(detect_system("run.toml", "zero_optimization = 1"), System::kTriax);
+  EXPECT_EQ(detect_system("run.toml", "zero_optimization = 1"), std::nullopt);
 }
 
 }  // namespace

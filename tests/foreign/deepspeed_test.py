@@ -22,6 +22,8 @@ def main():
               encoding="utf-8", newline="") as cases:
         hjson = run("hjson_oracle.py", stdin=cases)
     count = differences("deepspeed/keys-0.19.8.txt", run("deepspeed_keys.py"))
+    count += differences("deepspeed/parameters-0.19.8.txt",
+                         run("deepspeed_parameters.py"))
     count += differences("deepspeed/verdicts.txt",
                          run("deepspeed_verdicts.py"))
     count += differences("hjson/expected.txt", hjson)

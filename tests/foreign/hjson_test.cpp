@@ -113,5 +113,15 @@ TEST(Hjson, BoundsWhatItReads) {
               HasSubstr("stands twice"));
 }
 
+// What people write as JSON, where hjson takes a line for the text.
+TEST(Hjson, SaysWhichTextRanOn) {
+  const ParsedHjson parsed = parse_hjson("{\"a\": NaN, \"b\": 1}", "f");
+  ASSERT_TRUE(parsed.problem);
+  EXPECT_EQ(parsed.problem->fix,
+            "put the text at 1:7 in quotes: without them it runs to the end of "
+            "its line");
+  EXPECT_EQ(parse_hjson("{\"a\": 1", "f").problem->fix, "");
+}
+
 }  // namespace
 }  // namespace triax

@@ -114,6 +114,47 @@ TEST(MegatronReader, RunsFunctionsAndEval) {
             "5");
 }
 
+TEST(MegatronReader, FollowsWhatTheShellItselfSets) {
+  EXPECT_EQ(value(run("N=2\n((N*=2))", "--seed $N"), "seed"), "4");
+  EXPECT_EQ(value(run("N=2\n((N++))", "--seed $N"), "seed"), "3");
+  EXPECT_EQ(value(run("let N=5 M=N+1", "--seed $M"), "seed"), "6");
+  EXPECT_EQ(value(run("N=2\n((N = 3, M = N))", "--seed $N"), "seed"), "? $N");
+  EXPECT_EQ(value(run("N=2\nread N < file", "--seed $N"), "seed"), "? $N");
+  EXPECT_EQ(value(run("N=2\nprintf -v N %d 3", "--seed $N"), "seed"), "? $N");
+  EXPECT_EQ(value(run("N=2\n( cd /; N=3 )", "--seed $N"), "seed"), "2");
+  EXPECT_EQ(value(run("set -- --seed 4", "\"$@\""), "seed"), "4");
+  EXPECT_EQ(value("go() { local name=$1; shift; torchrun pretrain_gpt.py "
+                  "--num-layers 4 \"$@\"; }\ngo first --seed 5\n",
+                  "seed"),
+            "5");
+  EXPECT_EQ(count_rule(read("go() { shift; torchrun pretrain_gpt.py "
+                            "--num-layers 4 \"$@\"; }\ngo first\n"),
+                       "stray-argument"),
+            0);
+  EXPECT_EQ(value("main() { torchrun pretrain_gpt.py --num-layers 4 --seed "
+                  "${1:?a seed}; }\nmain \"$@\"\n",
+                  "seed"),
+            "? ${1:?a seed}");
+}
+
+TEST(MegatronReader, DoesNotKnowWhatAnotherFileSets) {
+  const std::string words = "--seed ${SEED:-3}";
+  for (const char* reads : {"source ./settings.sh",
+                            ". ../env",
+                            "export $(grep -v '^#' .env | xargs)",
+                            "eval \"$(./settings)\""}) {
+    EXPECT_EQ(value(run(reads, words), "seed"), "? ${SEED:-3}") << reads;
+  }
+  for (const char* does_not : {"source ~/venv/bin/activate",
+                               "export SEED_OF=1",
+                               "set -euo pipefail",
+                               "source /etc/profile"}) {
+    EXPECT_EQ(value(run(does_not, words), "seed"), "3") << does_not;
+  }
+  EXPECT_EQ(value(run("A[0]=--lr\nA[1]=1", "${A[@]}"), "launch.open"),
+            "\"$A\"");
+}
+
 TEST(MegatronReader, PointsAtTheLiteral) {
   const ForeignConfig config = read(
       "X=8\nA=(\n  --seed $X\n  --lr 1e-4\n)\ntorchrun pretrain_gpt.py "
@@ -221,6 +262,10 @@ TEST(MegatronReader, SurvivesHostileText) {
   expect_survives("A=(--a)\n" + repeat("A=(${A[@]} ${A[@]})\n", 100) + start);
   expect_survives(repeat("X=1; ", 200'000) + "\n" + start + "1");
   expect_survives(start + repeat("--x ", 500'000));
+  expect_survives("((" + repeat(" ", 1'000'000) + repeat("a ", 500'000) + "))");
+  expect_survives("f() { ((" + repeat("a+", 100'000) + "1)); }\n" +
+                  repeat("f\n", 100'000));
+  expect_survives("g() { set -- \"$@\" \"$@\"; g \"$@\"; }\ng a b\n");
   expect_survives(std::string("torchrun\0pretrain", 17));
   expect_survives("\xff\xfe--num-layers");
   expect_survives(std::string(100 << 20, '-'));

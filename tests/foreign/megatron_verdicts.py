@@ -6,9 +6,9 @@
     python3 tests/foreign/megatron_verdicts.py \
         > tests/cases/megatron/verdicts.txt
 
-A case is a shell script that ends in a command torchrun … pretrain_gpt.py …;
-bash runs it with a torchrun of ours that prints its arguments. They go
-through parse_args, validate_args, the number of microbatches, the configs of
+A case is base.sh with the changes of cases.txt: a shell script that ends in a
+command torchrun … pretrain_gpt.py …; bash runs it with a torchrun of ours that
+prints its arguments. They go through parse_args, validate_args, the number of microbatches, the configs of
 the model, the optimizer and of data parallelism, and the layout of ranks,
 for the world size that the launcher says, as rank 0 on a Hopper with
 Transformer Engine 2.8; nothing is trained and no GPU is needed.
@@ -20,6 +20,7 @@ import io
 import logging
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,35 @@ with open(os.environ["CASE_ARGUMENTS"], "w") as out:
 """
 
 
+def key_of(line):
+    """"--seq-length" of "    --seq-length 4096", "export X" of "export X=1"."""
+    return re.match(r"\s*((?:export )?[^ =]*)", line)[1]
+
+
+def change(lines, line):
+    removes = line.startswith("without ")
+    key = key_of(line.removeprefix("without "))
+    for i, old in enumerate(lines):
+        if key_of(old) == key:
+            lines[i:i + 1] = [] if removes else [line]
+            return
+    lines.insert(lines.index(")", lines.index("CHANGED_ARGS=(")), line)
+
+
+def cases():
+    """(name, script) of each; tests/check/megatron_cases.h does the same."""
+    base = (FOLDER / "base.sh").read_text().splitlines()
+    name, lines = None, []
+    for line in (FOLDER / "cases.txt").read_text().splitlines():
+        if line.startswith("["):
+            if name:
+                yield name, "\n".join(lines) + "\n"
+            name, lines = line[1:-1], list(base)
+        elif line and not line.startswith(("#", "finds:", "notes:", "unjudged:")):
+            change(lines, line)
+    yield name, "\n".join(lines) + "\n"
+
+
 def arguments_of(script):
     """(CUDA_DEVICE_MAX_CONNECTIONS, world, Megatron-LM's arguments)."""
     with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +73,7 @@ def arguments_of(script):
         out = pathlib.Path(folder) / "arguments"
         env = {"PATH": f"{folder}:/usr/bin:/bin", "CASE_ARGUMENTS": str(out),
                "HOME": folder}
-        subprocess.run(["bash", str(script)], env=env, cwd=folder,
+        subprocess.run(["bash", "-c", script], env=env, cwd=folder,
                        capture_output=True, timeout=20)
         connections, *words = out.read_text().split("\0")
     at = next(i for i, word in enumerate(words) if word.endswith(".py"))
@@ -186,8 +216,8 @@ def main():
     stand_in_for_a_gpu()
     import megatron.training.training  # before there is a package to find
     fused_adam_stand_in()
-    for script in sorted(FOLDER.glob("*.sh")):
-        print(script.name, verdict(script)[:160])
+    for name, script in cases():
+        print(name, verdict(script)[:160])
         sys.stdout.flush()
 
 

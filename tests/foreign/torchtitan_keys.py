@@ -12,6 +12,8 @@ import importlib
 import types
 import typing
 
+import torchtitan_stand_ins
+
 
 def kind(hint):
     origin, parts = typing.get_origin(hint), typing.get_args(hint)

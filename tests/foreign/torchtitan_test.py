@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the committed lists still are what TorchTitan 0.2.2 says.
 
-usage: tests/foreign/torchtitan_test.py [--verdicts]
---verdicts starts its trainer on each case too, some minutes in all. Exit code
-77 where torchtitan 0.2.2 is not installed; torchtitan_verdicts.py lists what
-it needs.
+Its keys and models, and what its loader and its trainer's constructor say of
+each case. Exit code 77 where torchtitan 0.2.2 is not installed;
+torchtitan_verdicts.py lists what it needs.
 """
 import glob
 import importlib.metadata
@@ -25,10 +24,9 @@ def main():
         print("torchtitan 0.2.2 is not installed")
         return SKIPPED
     count = differences("torchtitan_keys.tsv", run("torchtitan_keys.py"))
-    if "--verdicts" in sys.argv[1:]:
-        files = sorted(glob.glob(os.path.join(CASES, "*.toml")))
-        count += differences(os.path.join(CASES, "verdicts.tsv"),
-                             run("torchtitan_verdicts.py", *files), columns(3))
+    files = sorted(glob.glob(os.path.join(CASES, "*.toml")))
+    count += differences(os.path.join(CASES, "verdicts.tsv"),
+                         run("torchtitan_verdicts.py", *files), columns(3))
     return 1 if count else 0
 
 

@@ -3,9 +3,9 @@
 
 usage: python3 tests/foreign/torchtitan_verdicts.py FILE.toml... > \
            tests/cases/torchtitan/verdicts.tsv
-Needs torchtitan==0.2.2 with tyro, torchdata, datasets, tokenizers, triton,
-torchao and torch 2.13 (the CPU wheel will do). A first line "# world = 8"
-sets the ranks; without one only the loader is asked.
+Needs torchtitan==0.2.2, torchao, tyro with docstring_parser and typeguard, and
+torch 2.13 (the CPU wheel will do). A first line "# world = 8" sets the ranks;
+without one only the loader is asked.
 
 One line each: the file, "loads" or "refused", "starts", "fails" or "-", and
 the exception. "starts" means that the trainer's own constructor passed, up to
@@ -22,16 +22,24 @@ import re
 import sys
 from unittest import mock
 
+import torchtitan_stand_ins
+
 
 def first_words(error):
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:120]}"
 
 
-def load(path):
+def import_once():
+    """Before the forks, which then take a fraction of a second each."""
     import torch
 
     torch._utils._get_available_device_type = lambda: "cpu"
+    torch.set_num_threads(1)
+    import torchtitan.train
+
+
+def load(path):
     from torchtitan.config import ConfigManager
 
     return ConfigManager().parse_args([f"--job.config_file={path}"])
@@ -119,6 +127,7 @@ def work(path, pipe):
 
 
 def main():
+    import_once()
     context = multiprocessing.get_context("fork")
     for path in sys.argv[1:]:
         mine, theirs = context.Pipe()

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "triax/foreign/deepspeed.h"
-#include "triax/foreign/triax_facts.h"
+#include "triax/foreign/megatron.h"
+#include "triax/foreign/nanotron.h"
+#include "triax/foreign/torchtitan.h"
 
 namespace triax {
 namespace {
@@ -13,7 +15,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-RunFacts run_of_triax() {
+TranslationSource run_of_triax() {
   LoadedConfig loaded = parse_config(
       "[parallel]\ntp = 2\npp = 2\n"
       "[training]\nmicrobatch_size = 2\ngradient_accumulation_steps = 4\n"
@@ -22,25 +24,46 @@ RunFacts run_of_triax() {
       "a.toml");
   resolve(loaded, 8);
   EXPECT_TRUE(loaded.problems.empty());
-  return triax_facts(loaded);
+  return translation_source(loaded);
 }
 
-RunFacts with_zero_one() {
-  RunFacts facts = run_of_triax();
-  facts.zero_stage.value = 1;
-  return facts;
+void set_fact(TranslationSource& source,
+              const std::string& name,
+              Json value,
+              const std::string& key) {
+  for (NamedFact& fact : source.facts) {
+    if (fact.name == name) {
+      fact.value = std::move(value);
+      fact.keys = {key};
+      source.keys.push_back({key, "?"});
+      return;
+    }
+  }
+  source.facts.push_back({name, std::move(value), {key}});
+  source.keys.push_back({key, "?"});
+}
+
+TranslationSource with_zero_one() {
+  TranslationSource source = run_of_triax();
+  set_fact(source, "zero_stage", 1, "parallel.zero");
+  return source;
+}
+
+Translation from_deepspeed(const std::string& json,
+                           System to,
+                           const TranslationContext& context = {}) {
+  return translate(translation_source(read_deepspeed(json, "d.json"), context),
+                   to);
 }
 
 TEST(Translate, ToTriaxIsReadBackAsTheSameRun) {
-  const RunFacts facts = run_of_triax();
-  const Translation back = translate(facts, System::kTriax);
+  const Translation back = translate(run_of_triax(), System::kTriax);
   EXPECT_THAT(back.lost, testing::IsEmpty());
   LoadedConfig loaded = parse_config(back.text, "b.toml");
   resolve(loaded, 8);
   for (const Problem& problem : loaded.problems) {
     ADD_FAILURE() << to_text(problem) << "\n" << back.text;
   }
-  LoadedConfig first = parse_config("[parallel]\ntp = 2\npp = 2\n", "a.toml");
   EXPECT_EQ(loaded.config.parallel.tp, 2);
   EXPECT_EQ(loaded.config.training.global_batch_size, 16);
   EXPECT_EQ(loaded.config.training.precision, Precision::kBf16Autocast);
@@ -69,7 +92,7 @@ TEST(Translate, ToDeepSpeedIsReadBackAsTheSameFacts) {
 }
 
 TEST(Translate, WritesEachSystemsForm) {
-  const RunFacts facts = with_zero_one();
+  const TranslationSource facts = with_zero_one();
   const std::string flags = translate(facts, System::kMegatron).text;
   for (const char* flag : {"--tensor-model-parallel-size 2\n",
                            "--pipeline-model-parallel-size 2\n",
@@ -88,17 +111,96 @@ TEST(Translate, WritesEachSystemsForm) {
   const Translation toml = translate(facts, System::kTorchTitan);
   EXPECT_THAT(toml.text, HasSubstr("[parallelism]\n"));
   EXPECT_THAT(toml.text, HasSubstr("pipeline_parallel_schedule = \"1F1B\"\n"));
-  EXPECT_THAT(toml.lost, Contains(HasSubstr("FSDP has no stage 1")));
+  EXPECT_THAT(toml.lost, Contains(HasSubstr("FSDP shards the gradients too")));
 }
 
 TEST(Translate, LosesNothingInSilence) {
-  RunFacts facts = run_of_triax();
-  facts.offload_parameters = {"nvme", "x", {}, false};
-  EXPECT_THAT(translate(facts, System::kNanotron).lost,
+  TranslationSource source = run_of_triax();
+  set_fact(source, "offload_parameters", "nvme", "x");
+  EXPECT_THAT(translate(source, System::kNanotron).lost,
               Contains(HasSubstr("offload_parameters \"nvme\" (from x)")));
-  facts.optimizer = {"lion", "y", {}, false};
-  EXPECT_THAT(translate(facts, System::kMegatron).lost,
+  set_fact(source, "optimizer", "lion", "y");
+  EXPECT_THAT(translate(source, System::kMegatron).lost,
               Contains(HasSubstr("optimizer \"lion\" (from y)")));
+}
+
+TEST(Translate, NamesWhatNobodyKnowsYet) {
+  const Translation result = from_deepspeed(
+      "{\"train_batch_size\": \"auto\", \"optimizer\": {\"type\": \"AdamW\","
+      " \"params\": {\"lr\": \"auto\"}}, \"zero_optimization\": {\"stage\": 3,"
+      " \"stage3_max_live_parameters\": 7}}",
+      System::kTorchTitan);
+  EXPECT_THAT(result.lost, Contains(HasSubstr("train_batch_size \"auto\"")));
+  EXPECT_THAT(result.lost, Contains(HasSubstr("optimizer.params.lr \"auto\"")));
+  EXPECT_THAT(
+      result.lost,
+      Contains(HasSubstr("zero_optimization.stage3_max_live_parameters 7")));
+}
+
+// DeepSpeed's Adam is AdamW unless it says otherwise; TorchTitan's is not.
+TEST(Translate, KeepsHowWeightDecayWorks) {
+  const auto adam = [](const std::string& type, const std::string& mode) {
+    return "{\"train_batch_size\": 8, \"optimizer\": {\"type\": \"" + type +
+           "\", \"params\": {\"weight_decay\": 0.1" + mode + "}}}";
+  };
+  const std::string off = ", \"adam_w_mode\": false";
+  const auto to = [&](const std::string& json, System system) {
+    return from_deepspeed(json, system);
+  };
+  EXPECT_THAT(to(adam("Adam", ""), System::kTorchTitan).text,
+              HasSubstr("name = \"AdamW\"\n"));
+  EXPECT_THAT(to(adam("Adam", off), System::kTorchTitan).text,
+              HasSubstr("name = \"Adam\"\n"));
+  EXPECT_THAT(to(adam("AdamW", off), System::kTorchTitan).text,
+              HasSubstr("name = \"AdamW\"\n"));
+  for (const System system :
+       {System::kMegatron, System::kNanotron, System::kTriax}) {
+    EXPECT_THAT(to(adam("Adam", off), system).lost,
+                Contains(HasSubstr("part of the gradient")));
+    EXPECT_THAT(to(adam("Adam", ""), system).lost,
+                testing::Not(Contains(HasSubstr("part of the gradient"))));
+  }
+  const ForeignConfig titan = read_torchtitan(
+      "[optimizer]\nname = \"Adam\"\nweight_decay = 0.1\n", "t.toml");
+  EXPECT_THAT(translate(translation_source(titan), System::kDeepSpeed).text,
+              HasSubstr("\"adam_w_mode\": false"));
+  const ForeignConfig flags =
+      read_megatron_words({"--optimizer", "adam", "--lr", "1e-4"});
+  EXPECT_THAT(translate(translation_source(flags), System::kTorchTitan).text,
+              HasSubstr("name = \"AdamW\"\n"));
+}
+
+// 1e-08 is a text in YAML 1.1.
+TEST(Translate, WritesNumbersThatYamlTakesForNumbers) {
+  const std::string yaml = translate(with_zero_one(), System::kNanotron).text;
+  EXPECT_THAT(yaml, HasSubstr("adam_eps: 1.0e-08\n"));
+  const ForeignConfig config = read_nanotron(yaml, "n.yaml");
+  EXPECT_THAT(config.problems, testing::IsEmpty());
+  EXPECT_EQ(*nanotron_facts(config).adam_eps, 1e-8);
+}
+
+TEST(Translate, TakesTheRanksAndTheModelFromBeside) {
+  ModelConfig model;
+  model.num_hidden_layers = 7;
+  const std::string json =
+      "{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 2}";
+  const Translation alone = from_deepspeed(json, System::kNanotron);
+  EXPECT_THAT(alone.text, HasSubstr("batch_accumulation_per_replica: 32\n"));
+  EXPECT_THAT(alone.open, Contains(HasSubstr("num_hidden_layers")));
+  const Translation told =
+      from_deepspeed(json, System::kNanotron, {.world = 8, .model = model});
+  EXPECT_THAT(told.text, HasSubstr("  dp: 8\n"));
+  EXPECT_THAT(told.text, HasSubstr("batch_accumulation_per_replica: 4\n"));
+  EXPECT_THAT(told.text, HasSubstr("num_hidden_layers: 7\n"));
+  EXPECT_THAT(told.open, testing::Not(Contains(HasSubstr("num_hidden"))));
+}
+
+// What a shell would take apart or obey stands in quotes.
+TEST(Translate, QuotesWordsForTheShell) {
+  TranslationSource source = run_of_triax();
+  set_fact(source, "norm_eps", "a b'$(c)", "x");
+  EXPECT_THAT(translate(source, System::kMegatron).text,
+              HasSubstr("--norm-epsilon 'a b'\\''$(c)'\n"));
 }
 
 }  // namespace

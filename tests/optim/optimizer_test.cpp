@@ -328,8 +328,10 @@ TEST(MakeOptimizer, RefusesWhatIsNoOptimizer) {
   config.betas = {0.9, 1.0};
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.betas"));
   config.betas = {0.9, 0.95};
-  config.eps = -1.0;
-  EXPECT_THAT(error_of(config), HasSubstr("optimizer.eps"));
+  for (const double eps : {-1.0, 0.0, 1e-60}) {
+    config.eps = eps;
+    EXPECT_THAT(error_of(config), HasSubstr("optimizer.eps"));
+  }
   config.name = "sgd";
   config.momentum = 1.0;
   EXPECT_THAT(error_of(config), HasSubstr("optimizer.momentum"));

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "tests/support/layout_run.h"
 #include "tests/support/run_ranks.h"
@@ -276,9 +277,13 @@ TEST(Copies, ThatDriftAreNamedWithTheirRanks) {
   const GatheredTensors weights =
       weights_after(2, layouts_with_copies()[4], Break::kSkipKvSum);
   ASSERT_FALSE(weights.drifted.empty());
-  EXPECT_THAT(weights.drifted.front(),
+  EXPECT_THAT(to_text(weights.drifted.front()),
               testing::HasSubstr("k_proj.weight differs between ranks 0 and "
                                  "1 by "));
+  std::set<std::string> names;
+  for (const Drift& drift : weights.drifted) {
+    EXPECT_TRUE(names.insert(drift.name).second) << drift.name;
+  }
 }
 
 std::optional<double> noise_scale_after(int num_steps,

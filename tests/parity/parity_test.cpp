@@ -85,6 +85,19 @@ std::vector<Case> training_cases() {
       {"sgd_momentum",
        {"optimizer.name=sgd", "optimizer.lr=0.1", "optimizer.momentum=0.9"}},
       {"wsd", {"optimizer.schedule=wsd", "optimizer.decay_steps=20"}},
+      {"recompute_full", {"memory.recompute=full"}},
+      {"recompute_pairs",
+       kGpt2 + kDropout +
+           Overrides{"memory.recompute=every_k",
+                     "memory.recompute_layers=3",
+                     "training.microbatch_size=1"}},
+      {"recompute_selective", {"memory.recompute=selective"}},
+      {"recompute_selective_gpt2",
+       kGpt2 + kDropout + kDocuments + Overrides{"memory.recompute=selective"}},
+      {"recompute_frozen_first_half",
+       {"memory.recompute=full",
+        "optimizer.freeze=[\"model.embed_tokens.weight\", \"model.layers.0.*\","
+        " \"model.layers.1.*\"]"}},
       {"order_dp_pp_tp", {"parallel.order=dp-pp-tp"}},
       {"order_pp_dp_tp", {"parallel.order=pp-dp-tp"}},
       {"everything",
@@ -98,6 +111,27 @@ std::vector<Case> training_cases() {
                      "training.gradient_clipping=0.05",
                      "parallel.bucket_bytes=3000",
                      "parallel.order=pp-tp-dp"}},
+  };
+}
+
+const Overrides kSplitSequence = {"parallel.sequence_parallel=true",
+                                  "data.sequence_length=12"};
+
+std::vector<Case> sequence_cases() {
+  return {
+      {"llama", {}},
+      {"gpt2_dropout", kGpt2 + kDropout},
+      {"kv1_tied",
+       {"model.num_key_value_heads=1", "model.tie_word_embeddings=true"}},
+      {"odd_vocab_documents", kDocuments + Overrides{"model.vocab_size=11"}},
+      {"accumulation", {"training.microbatch_size=1"}},
+      {"recompute_full", kDropout + Overrides{"memory.recompute=full"}},
+      {"recompute_selective",
+       kGpt2 + kDropout + Overrides{"memory.recompute=selective"}},
+      {"frozen_norms", {"optimizer.freeze=[\"*norm.weight\"]"}},
+      {"fp32", {"training.precision=fp32"}},
+      {"bf16",
+       {"training.precision=bf16_autocast", "memory.recompute=selective"}},
   };
 }
 
@@ -150,6 +184,19 @@ INSTANTIATE_TEST_SUITE_P(Training,
                                           testing::ValuesIn(training_cases())),
                          test_name);
 
+class ParitySequence : public Parity {};
+
+TEST_P(ParitySequence, EqualsOneRank) {
+  expect_equal(GetParam(), kSplitSequence);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases,
+    ParitySequence,
+    testing::Combine(
+        testing::Values("tp2", "tp4", "tp2_pp2", "dp2_tp2", "dp2_tp2_pp2"),
+        testing::ValuesIn(sequence_cases())),
+    test_name);
 /// Layouts with ZeRO; four replicas need smaller microbatches.
 class ParityZero : public Parity {};
 

@@ -43,6 +43,7 @@ enum Dimension {
   kAccumulation,
   kFreeze,
   kGroup,
+  kSequence,
   kZeroGroup,
   kNumDependent
 };
@@ -69,7 +70,7 @@ const std::vector<Degrees>& all_degrees() {
 }
 
 constexpr int kDependentSizes[kNumDependent - 1] = {
-    2, 3, 4, 3, 4, 3, 4, 3, 4, 4, 2, 2};
+    2, 3, 4, 3, 4, 3, 4, 3, 4, 4, 2, 3, 2};
 
 /// Dimensions that only set keys, whatever the others are.
 const std::vector<std::vector<Overrides>>& independent() {
@@ -102,6 +103,7 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"model.rope_scaling.type=llama3",
         "model.rope_scaling.original_max_position_embeddings=16"}},
       {{},
+       {"data.sequence_length=1"},
        {"data.sequence_length=4"},
        {"data.sequence_length=7"},
        {"data.sequence_length=16"}},
@@ -116,11 +118,18 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"optimizer.name=sgd", "optimizer.lr=0.1"},
        {"optimizer.name=sgd", "optimizer.lr=0.1", "optimizer.momentum=0.9"}},
       {{}, {"optimizer.weight_decay=0"}},
+      {{}, {"optimizer.min_lr=1e-3"}},
+      {{}, {"optimizer.betas=[0.5, 0.5]"}},
+      {{}, {"training.steps=1"}},
       {{},
        {"optimizer.schedule=constant"},
        {"optimizer.schedule=linear"},
        {"optimizer.schedule=wsd"}},
       {{}, {"training.seed=7"}},
+      {{},
+       {"memory.recompute=selective"},
+       {"memory.recompute=full"},
+       {"memory.recompute=every_k"}},
       {{}, {"model.initializer_range=0.3"}},
       {{}, {"training.precision=fp32"}, {"training.precision=bf16_autocast"}},
   };
@@ -210,6 +219,16 @@ Overrides pattern_overrides(const Draw& draw) {
   return overrides;
 }
 
+/// Sequence parallelism needs a length that tp divides.
+Overrides sequence_overrides(const Draw& draw, const Degrees& degrees) {
+  if (draw[kSequence] == 0) {
+    return {};
+  }
+  return {
+      "parallel.sequence_parallel=true",
+      set("data.sequence_length", int64_t{degrees.tp} * (1 + draw[kSequence]))};
+}
+
 Overrides overrides_of(const Draw& draw) {
   const Degrees& degrees = all_degrees()[draw[kLayout]];
   Overrides overrides =
@@ -218,7 +237,7 @@ Overrides overrides_of(const Draw& draw) {
   for (size_t i = 0; i < independent().size(); ++i) {
     overrides = overrides + independent()[i][draw[kNumDependent + i]];
   }
-  return overrides;
+  return overrides + sequence_overrides(draw, degrees);
 }
 
 rc::Gen<Draw> draw_generator() {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/layout_run.h"
-#include "triax/train/trajectory.h"
+#include "triax/train/stepped_run.h"
 
 namespace triax {
 namespace {
@@ -16,10 +16,30 @@ const Overrides kRun = {"training.precision=fp32",
                         "optimizer.group=[{pattern=\"*mlp*\", lr=5e-3, "
                         "weight_decay=0.5}]"};
 
-bool is_end_of(const Trajectory& run, const RunConfig& config) {
-  const Replay replay = replay_optimizer(config, run.start, run.gradients);
+/// What a run leaves, of every step.
+struct Recorded {
+  TensorMap start;
+  std::vector<RunStep> steps;
+  TensorMap end;
+};
+
+Recorded record(const RunConfig& config, int num_steps) {
+  LoneRun alone(config);
+  Recorded recorded = {alone.run().weights(), {}, {}};
+  for (int step = 0; step < num_steps; ++step) {
+    recorded.steps.push_back(alone.run().step());
+  }
+  recorded.end = alone.run().weights();
+  return recorded;
+}
+
+bool is_end_of(const Recorded& run, const RunConfig& config) {
+  Replay replay(config, run.start);
+  for (const RunStep& step : run.steps) {
+    replay.step(step.gradients);
+  }
   for (const auto& [name, weight] : run.end) {
-    if (!at::equal(weight, replay.weights.at(name))) {
+    if (!at::equal(weight, replay.weights().at(name))) {
       return false;
     }
   }
@@ -29,15 +49,14 @@ bool is_end_of(const Trajectory& run, const RunConfig& config) {
 class ReplayOfOneRank : public testing::Test {
  protected:
   const RunConfig config_ = checked_tiny_run(kRun);
-  const Trajectory run_ = record_alone(config_, 3);
+  const Recorded run_ = record(config_, 3);
 };
 
 TEST_F(ReplayOfOneRank, EndsAtItsWeightsBitForBit) {
   EXPECT_TRUE(is_end_of(run_, config_));
-  const Replay replay = replay_optimizer(config_, run_.start, run_.gradients);
-  ASSERT_EQ(replay.norms.size(), run_.norms.size());
-  for (size_t step = 0; step < run_.norms.size(); ++step) {
-    EXPECT_NEAR(replay.norms[step], run_.norms[step], 1e-9 * run_.norms[step]);
+  Replay replay(config_, run_.start);
+  for (const RunStep& step : run_.steps) {
+    EXPECT_NEAR(replay.step(step.gradients), step.norm, 1e-9 * step.norm);
   }
 }
 
@@ -56,9 +75,8 @@ TEST_F(ReplayOfOneRank, EndsElsewhereWithOtherSettings) {
     EXPECT_FALSE(is_end_of(run_, checked_tiny_run(kRun + other)))
         << testing::PrintToString(other);
   }
-  Trajectory changed = run_;
-  changed.gradients[1].begin()->second.mul_(1.5);
-  EXPECT_FALSE(is_end_of(changed, config_));
+  run_.steps[1].gradients.begin()->second.mul_(1.5);
+  EXPECT_FALSE(is_end_of(run_, config_));
 }
 
 }  // namespace

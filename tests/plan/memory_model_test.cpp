@@ -129,6 +129,47 @@ TEST(MemoryModel, Gpt2LayerKeepsWhatTheFormulaSays) {
   EXPECT_DOUBLE_EQ(one_layer(config), 2 * formula + sb * 4 * (4 + 8 / 2));
 }
 
+// s b [(12 + 4 k/a) h + 6 f] / t with sequence parallelism; selective leaves
+// out what norms give (4 h) and the gated product (2 f); full keeps 2 h.
+TEST(MemoryModel, SequenceParallelAndRecomputeKeepWhatTheFormulasSay) {
+  RunConfig config = tiny_run();
+  config.model = llama_model(1000, 3, 1024, 2816, 16, 4);
+  config.data.sequence_length = 512;
+  config.parallel.sequence_parallel = true;
+  for (int tp : {1, 2, 4}) {
+    config.parallel.tp = tp;
+    const double h = 1024, f = 2816;
+    const double sb = 512.0 * 2;
+    const double kept = sb * ((12 + 4 * 0.25) * h + 6 * f) / tp;
+    const double rows = sb * 4 * (2 + 16.0) / tp;
+    config.memory.recompute = Recompute::kNone;
+    EXPECT_DOUBLE_EQ(one_layer(config), 2 * kept + rows);
+    config.memory.recompute = Recompute::kSelective;
+    EXPECT_DOUBLE_EQ(one_layer(config),
+                     2 * (kept - sb * (4 * h + 2 * f) / tp) + rows);
+    config.memory.recompute = Recompute::kFull;
+    EXPECT_DOUBLE_EQ(one_layer(config), 2 * sb * 2 * h / tp);
+    EXPECT_EQ(bytes_of(config, "recomputed"),
+              static_cast<int64_t>(2 * kept + rows));
+  }
+}
+
+TEST(MemoryModel, GroupsOfLayersKeepOneInput) {
+  RunConfig config = tiny_run();
+  config.model.num_hidden_layers = 5;
+  config.memory.recompute = Recompute::kFull;
+  const int64_t one = bytes_of(config, "recomputed");
+  const double input = one_layer(config);
+  const int64_t full = bytes_of(config, "activations");
+  config.memory.recompute = Recompute::kEveryK;
+  config.memory.recompute_layers = 2;  // groups of 2, 2 and 1
+  EXPECT_EQ(bytes_of(config, "activations"),
+            full - 2 * static_cast<int64_t>(input));
+  EXPECT_EQ(bytes_of(config, "recomputed"), 2 * one);
+  config.memory.recompute_layers = 100;
+  EXPECT_EQ(bytes_of(config, "recomputed"), 5 * one);
+}
+
 TEST(MemoryModel, DropoutKeepsItsMasks) {
   RunConfig config = tiny_run();
   config.model = gpt2_model(1000, 3, 256, 8, 512);

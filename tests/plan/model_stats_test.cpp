@@ -109,6 +109,35 @@ TEST(ModelStats, AttentionCountsHeadsNotHiddenSize) {
                    12.0 * 3 * 10 * 4 * 32);
 }
 
+// Full recompute executes, for f = 4 h and per token,
+// 96 L h^2 (1 + s / (6 h) + V / (16 h L)) (Narayanan et al. 2021).
+TEST(ModelStats, FullRecomputeAddsAForwardOfTheLayers) {
+  const double L = 12, h = 768, s = 1024, V = 50257;
+  RunConfig config;
+  config.model = gpt2_small();
+  config.data.sequence_length = 1024;
+  EXPECT_EQ(recomputed_flops_per_token(config, FlopsKind::kPalm), 0.0);
+  config.memory.recompute = Recompute::kFull;
+  const double executed =
+      flops_per_token(config.model, 1024, FlopsKind::kPalm) +
+      recomputed_flops_per_token(config, FlopsKind::kPalm);
+  EXPECT_NEAR(
+      executed / (96 * L * h * h * (1 + s / (6 * h) + V / (16 * h * L))),
+      1.0,
+      1e-12);
+}
+
+TEST(ModelStats, SelectiveRecomputeAddsAttentionWhereDropoutNeedsIt) {
+  RunConfig config;
+  config.model = gpt2_small();
+  config.data.sequence_length = 1024;
+  config.memory.recompute = Recompute::kSelective;
+  EXPECT_EQ(recomputed_flops_per_token(config, FlopsKind::kPalm), 0.0);
+  config.model.attn_pdrop = 0.1;
+  EXPECT_DOUBLE_EQ(recomputed_flops_per_token(config, FlopsKind::kPalm),
+                   4.0 * 12 * 1024 * 768);
+}
+
 TEST(ModelStats, UtilizationIsAShareOfThePeak) {
   EXPECT_DOUBLE_EQ(model_flops_utilization(1000.0, 6e9, 24e12), 0.25);
 }

@@ -109,8 +109,8 @@ void train_layout(const RunConfig& config,
         Recorder recorder(board, mesh.rank());
         TrainerOptions mine = options;
         if (!mine.on_failure) {
-          mine.on_failure = [&](const std::string& text) {
-            board->fail(mesh.rank(), text);
+          mine.on_failure = [&](const std::exception& error) {
+            board->fail(mesh.rank(), error.what());
           };
         }
         Trainer trainer(config, mesh, recorder, mine);

@@ -9,8 +9,19 @@
 #include <vector>
 
 #include "triax/comm/local.h"
+#include "triax/memory/tracker.h"
+#include "triax/memory/tracking_allocator.h"
 
 namespace triax {
+namespace {
+
+/// Before main(): a test may use LibTorch before its first ranks.
+const bool is_memory_tracked = [] {
+  install_tracking_allocator();
+  return true;
+}();
+
+}  // namespace
 
 void run_ranks(int world_size,
                const std::function<void(std::unique_ptr<Group> world)>& body) {
@@ -32,6 +43,7 @@ void run_ranks_on_board(
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
+      const RankMemoryScope memory(make_memory_tracker());
       try {
         body(world->join(rank), world->board());
       } catch (const std::exception& error) {

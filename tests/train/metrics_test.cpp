@@ -34,7 +34,12 @@ StepRecord make_record(int64_t step, double seconds) {
   record.stats.lr = 1e-3;
   record.stats.num_valid_tokens = 2000;
   record.seconds = seconds;
-  record.peak_memory_bytes = int64_t{2} << 30;
+  for (const int64_t nbytes : {1, 2}) {
+    RankMemory& rank = record.memory.emplace_back();
+    rank.resident_peak = nbytes << 30;
+    rank.peak[MemoryCategory::kParameters] = 10 * nbytes;
+    rank.peak[MemoryCategory::kTemporary] = nbytes;
+  }
   return record;
 }
 
@@ -68,6 +73,12 @@ TEST(MetricsFile, WritesOneObjectAStep) {
   EXPECT_EQ(first["tokens_per_second"], 4000.0);
   EXPECT_EQ(first["validation_loss"], 1.25);
   EXPECT_EQ(first["memory_peak_bytes"], int64_t{2} << 30);
+  EXPECT_EQ(first["memory_at_peak"],
+            parse_json(R"({"total": [11, 22], "parameters": [10, 20],
+                "gradients": [0, 0], "optimizer": [0, 0],
+                "activations": [0, 0], "communication": [0, 0],
+                "temporary": [1, 2]})",
+                       path));
   ASSERT_TRUE(std::getline(file, line));
   EXPECT_TRUE(parse_json(line, path)["loss"].is_null());
   EXPECT_FALSE(std::getline(file, line));

@@ -19,6 +19,14 @@ function(triax_add_layers)
       continue()  # clang 14 has no std::source_location, and no reader needs it
     endif()
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/triax/${folder}/*.cpp)
+    if(TRIAX_FUZZ)
+      foreach(source ${sources})
+        file(STRINGS ${source} of_comm REGEX "^#include \"triax/comm/")
+        if(of_comm)
+          list(REMOVE_ITEM sources ${source})
+        endif()
+      endforeach()
+    endif()
     if(NOT sources)
       continue()
     endif()
@@ -56,6 +64,16 @@ function(triax_add_pch target header)
     ${CMAKE_SOURCE_DIR}/tools/cmake/${header})
   target_compile_options(${target} PRIVATE -fpch-preprocess)
   set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "")
+endfunction()
+
+# Links a test of a plain folder with that folder and what lies below it; with
+# every plain folder where the tests have no folder of the library (cli).
+function(triax_link_folder target folder)
+  if(TARGET triax_${folder})
+    target_link_libraries(${target} PRIVATE triax_${folder})
+  else()
+    triax_link(${target} plain)
+  endif()
 endfunction()
 
 # Links `target` with every plain folder, or with all of them (it then reuses

@@ -163,13 +163,26 @@ bool uses_color(int fd) {
          (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
 }
 
+namespace {
+
+// U+0080 to U+009F, which some terminals obey as they do ESC.
+bool is_c1(std::string_view text) {
+  const auto second = text.size() < 2 ? 0 : static_cast<unsigned char>(text[1]);
+  return text.starts_with('\xc2') && second >= 0x80 && second <= 0x9f;
+}
+
+}  // namespace
+
 std::string escape_controls(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
     if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f) {
       out += fmt::format("\\x{:02x}", byte);
+    } else if (is_c1(text.substr(i))) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
     } else {
       out += c;
     }

@@ -58,6 +58,21 @@ bool find_change(std::string_view line, const SafeEdit& edit, Change& change) {
   return true;
 }
 
+// A digit is no slip of the pen: "bf15" may be bf16 or fp16, and what a key
+// with another number does is another thing.
+bool is_guess(const Problem& problem) {
+  const auto digits = [](const std::string& text) {
+    std::string found;
+    std::copy_if(
+        text.begin(), text.end(), std::back_inserter(found), [](char byte) {
+          return std::isdigit(static_cast<unsigned char>(byte)) != 0;
+        });
+    return found;
+  };
+  return problem.rule == "unknown-key" &&
+         digits(problem.edit->from) != digits(problem.edit->to);
+}
+
 bool overlaps(const std::vector<Change>& changes, const Change& other) {
   return std::any_of(
       changes.begin(), changes.end(), [&other](const Change& change) {
@@ -102,7 +117,8 @@ EditedText apply_edits(std::string_view text,
   EditedText result;
   for (const Problem& problem : problems) {
     if (!problem.edit || problem.edit->position.file != file ||
-        problem.edit->position.line < 1 || slips[problem.edit->to].size() > 1) {
+        problem.edit->position.line < 1 || is_guess(problem) ||
+        slips[problem.edit->to].size() > 1) {
       continue;
     }
     const auto line = static_cast<size_t>(problem.edit->position.line - 1);

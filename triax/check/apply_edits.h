@@ -18,7 +18,8 @@ struct EditedText {
 
 /// Makes the safe edits of the problems that stand in `file`. An edit whose
 /// place does not say what it expects is left out; all else of the text,
-/// comments too, stays as it is. Of two edits at one place the first counts.
+/// comments too, stays as it is. Of two edits at one place the first counts; a
+/// misspelt key whose digits would change is left to its owner.
 EditedText apply_edits(std::string_view text,
                        const std::string& file,
                        const std::vector<Problem>& problems);

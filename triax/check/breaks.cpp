@@ -2,9 +2,29 @@
 #include "triax/check/breaks.h"
 
 #include "triax/base/error.h"
+#include "triax/config/pattern_setting.h"
+#include "triax/plan/logical_parameters.h"
 #include "triax/plan/zero_stages.h"
 
 namespace triax {
+namespace {
+
+bool groups_change_something(const RunConfig& config) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  for (const LogicalParameter& parameter : logical_parameters(config.model)) {
+    const PatternSetting setting = pattern_setting(optimizer, parameter.name);
+    const bool is_decayed = parameter.role != ParameterRole::kNorm &&
+                            parameter.role != ParameterRole::kBias;
+    const double decay = is_decayed ? optimizer.weight_decay : 0.0;
+    if (setting.lr.value_or(optimizer.lr) != optimizer.lr ||
+        setting.weight_decay.value_or(decay) != decay) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 const std::vector<BreakInfo>& break_table() {
   static const std::vector<BreakInfo> table = {
@@ -57,6 +77,25 @@ const std::vector<BreakInfo>& break_table() {
       {Break::kLocalDropout,
        "local-dropout",
        "dropout masks are drawn by the replica's own sample numbers"},
+      {Break::kSkipSequenceSum,
+       "skip-sequence-sum",
+       "what is replicated keeps the gradient of this rank's part of the "
+       "sequence"},
+      {Break::kFirstSequencePart,
+       "first-sequence-part",
+       "each rank takes its part of the sequence for the first one"},
+      {Break::kIgnoreGroups,
+       "ignore-groups",
+       "the optimizer's groups are not applied"},
+      {Break::kSkipClipping,
+       "skip-clipping",
+       "the last stage does not clip its gradients"},
+      {Break::kMoveFrozen,
+       "move-frozen",
+       "each update moves what is frozen by the learning rate"},
+      {Break::kMoveUnusedRow,
+       "move-unused-row",
+       "each update moves an embedding row that no token of the batch uses"},
       {Break::kStaleParameterShard,
        "stale-parameter-shard",
        "ZeRO: the other shards of one bucket's parameters are not fetched"},
@@ -89,9 +128,20 @@ std::optional<std::string> missing_for(Break kind, const RunConfig& config) {
     case Break::kLastMicrobatchOnly:
       return needs(config.num_microbatches() > 1, "more than one microbatch");
     case Break::kShiftVocabulary:
+      return needs(parallel.tp > 1, "tp above 1");
     case Break::kSkipRowSum:
     case Break::kSkipColumnGradient:
-      return needs(parallel.tp > 1, "tp above 1");
+      return needs(parallel.tp > 1 && !parallel.sequence_parallel,
+                   "tp above 1, without sequence_parallel");
+    case Break::kSkipSequenceSum:
+      return needs(config.sequence_shares() > 1, "sequence_parallel with tp");
+    case Break::kFirstSequencePart:
+      return needs(
+          config.sequence_shares() > 1 &&
+              (config.model.family == ModelFamily::kGpt2 ||
+               config.model.resid_pdrop > 0 || config.model.embd_pdrop > 0),
+          "sequence_parallel with tp, and gpt2's positions or a "
+          "dropout of the residual stream");
     case Break::kUntie:
       return needs(parallel.pp > 1 && config.model.tie_word_embeddings,
                    "pp above 1 and tie_word_embeddings");
@@ -111,6 +161,17 @@ std::optional<std::string> missing_for(Break kind, const RunConfig& config) {
                                        config.model.embd_pdrop > 0 ||
                                        config.model.attn_pdrop > 0),
                    "dp above 1 and a dropout above 0");
+    case Break::kIgnoreGroups:
+      return needs(groups_change_something(config),
+                   "an optimizer.group that changes a parameter's lr or "
+                   "weight_decay");
+    case Break::kSkipClipping:
+      return needs(config.training.gradient_clipping > 0,
+                   "training.gradient_clipping, below the gradient's norm");
+    case Break::kMoveFrozen:
+      return needs(!config.optimizer.freeze.empty(), "optimizer.freeze");
+    case Break::kMoveUnusedRow:
+      return std::nullopt;
     case Break::kStaleParameterShard:
     case Break::kShardNotUpdated:
       return needs(num_shards(parallel) > 1,

@@ -30,6 +30,12 @@ enum class Break {
   kSwapLayers,
   kCountPadding,
   kLocalDropout,
+  kSkipSequenceSum,
+  kFirstSequencePart,
+  kIgnoreGroups,
+  kSkipClipping,
+  kMoveFrozen,
+  kMoveUnusedRow,
   kStaleParameterShard,
   kShardNotUpdated,
 };
@@ -47,6 +53,7 @@ const std::vector<BreakInfo>& break_table();
 Break parse_break(const std::string& name, const RunConfig& config);
 
 /// What the layout lacks for this break to do something; nothing if it can.
+/// Clipping and an unused row depend on the data too: Trainer::has_broken().
 std::optional<std::string> missing_for(Break kind, const RunConfig& config);
 
 }  // namespace triax

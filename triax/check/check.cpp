@@ -98,30 +98,6 @@ void Findings::note(const std::string& rule,
   add({Severity::kNote, rule, key, {}, message, fix});
 }
 
-std::vector<int64_t> divisors(int64_t number) {
-  std::vector<int64_t> small;
-  std::vector<int64_t> large;
-  for (int64_t i = 1; i * i <= number; ++i) {
-    if (number % i == 0) {
-      small.push_back(i);
-      if (i * i != number) {
-        large.push_back(number / i);
-      }
-    }
-  }
-  small.insert(small.end(), large.rbegin(), large.rend());
-  return small;
-}
-
-std::string one_of(const std::vector<int64_t>& numbers) {
-  if (numbers.size() < 2) {
-    return fmt::format("{}", fmt::join(numbers, ""));
-  }
-  return fmt::format("{} or {}",
-                     fmt::join(numbers.begin(), numbers.end() - 1, ", "),
-                     numbers.back());
-}
-
 std::vector<Problem> check_run(const LoadedConfig& loaded,
                                const CheckOptions& options) {
   std::vector<Problem> problems = loaded.problems;

@@ -13,6 +13,8 @@ struct CheckOptions {
   int num_cores = 0;
   /// Its memory; 0: do not judge by it.
   int64_t memory_bytes = 0;
+  /// Count what `verify` holds instead of what training does.
+  bool is_verify = false;
   /// Look at data files and the run's folder. Otherwise arithmetic only.
   bool looks_at_files = true;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "triax/check/check.h"
+#include "triax/check/divisors.h"
 
 namespace triax {
 
@@ -60,10 +61,5 @@ void check_deadline(Findings& findings);
 void check_zero_buckets(Findings& findings);
 /// Needs a model without errors: it asks for the names of its parameters.
 void check_patterns(Findings& findings);
-
-std::vector<int64_t> divisors(int64_t number);
-
-/// "1, 2, 4 or 8".
-std::string one_of(const std::vector<int64_t>& numbers);
 
 }  // namespace triax

@@ -16,11 +16,12 @@ constexpr int64_t kMaxProduct = int64_t{1} << 40;
 struct Replicas {
   std::optional<int64_t> count;
   std::string from;
+  bool has_world = false;  // it is said, though the layout may not fit it
 };
 
 Replicas replicas_of(const ForeignFindings& findings) {
   const Layout layout = layout_of(findings);
-  return {layout.dp, layout.dp_text};
+  return {layout.dp, layout.dp_text, layout.world.has_value()};
 }
 
 bool is_sane(const Whole& fact) {
@@ -103,7 +104,7 @@ void check_given(ForeignFindings& findings, const Replicas& replicas) {
                   named(micro) + " * " + named(steps),
                   *micro * *steps,
                   replicas);
-    if (*facts.global_batch % (*micro * *steps) == 0) {
+    if (!replicas.has_world && *facts.global_batch % (*micro * *steps) == 0) {
       findings.not_judged(fmt::format(
           "the batch sizes ask for dp = {} / ({} * {}) = {}: give --world to "
           "compare it",
@@ -119,10 +120,13 @@ void check_given(ForeignFindings& findings, const Replicas& replicas) {
   } else {
     check_divides(findings, "", 1, replicas);
   }
-  if (!replicas.count && !(micro && steps)) {
+  if (!replicas.count && !replicas.has_world && !(micro && steps)) {
     findings.not_judged(
-        "whether the global batch splits over the data-"
-        "parallel ranks: give --world");
+        layout_of(findings).is_partly_known
+            ? "whether the global batch splits over the data-parallel ranks: "
+              "tp, pp and cp are not all known"
+            : "whether the global batch splits over the data-parallel ranks: "
+              "give --world");
   }
 }
 

@@ -3,14 +3,12 @@
 
 #include "triax/base/units.h"
 #include "triax/check/foreign_rules.h"
-#include "triax/plan/model_stats.h"
 
 namespace triax {
 namespace {
 
 constexpr int64_t kLongRun = 10'000;
-// Of a device's memory; the rest is for activations and the allocator.
-constexpr double kShareForStates = 0.5;
+constexpr int64_t kShortRun = 100;
 constexpr double kHeavyBubble = 0.25;
 
 void check_hosts(ForeignFindings& findings, const Layout& layout) {
@@ -18,7 +16,8 @@ void check_hosts(ForeignFindings& findings, const Layout& layout) {
     return;
   }
   if (!findings.context.ranks_on_host) {
-    findings.not_judged("whether tp crosses hosts: give --cluster");
+    findings.not_judged(
+        "whether tp crosses hosts: give --cluster with devices_per_host");
     return;
   }
   const int64_t ranks = *findings.context.ranks_on_host;
@@ -60,76 +59,30 @@ void check_bubble(ForeignFindings& findings, const Layout& layout) {
   if (bubble < kHeavyBubble) {
     return;
   }
-  findings.warning(
-      "few-microbatches",
-      findings.facts.pp.key,
-      fmt::format("{} microbatches over {} stages: (p - 1) / (m v + p - 1) = "
-                  "{:.0f} % of the step is bubble",
-                  *count,
-                  layout.pp,
-                  100.0 * bubble),
-      fmt::format("use at least {} microbatches",
-                  // Below a quarter, as kHeavyBubble.
-                  static_cast<int64_t>(3.0 * (stages - 1.0) /
-                                       static_cast<double>(chunks)) +
-                      1),
-      Effect::kSlow);
-}
-
-// Bytes of weights, gradients and Adam's states in mixed precision, with the
-// optimizer's 12 bytes split over dp (ZeRO: Rajbhandari et al. 2020).
-double stage_one_bytes(double parameters, int64_t dp) {
-  return parameters * (4.0 + 12.0 / static_cast<double>(dp));
-}
-
-void check_zero(ForeignFindings& findings, const Layout& layout) {
-  const Whole& stage = findings.facts.zero_stage;
-  if (!stage.is_set() || *stage < 3) {
-    return;
-  }
-  const ForeignContext& context = findings.context;
-  if (!context.model || !context.device_bytes || !layout.dp) {
-    findings.not_judged(
-        "whether zero 1 would fit: give --model, --world and --cluster");
-    return;
-  }
-  const double share = static_cast<double>(layout.tp * layout.pp);
-  const double parameters =
-      static_cast<double>(num_parameters(*context.model)) / share;
-  const double bytes = stage_one_bytes(parameters, *layout.dp);
-  if (bytes > kShareForStates * static_cast<double>(*context.device_bytes)) {
-    return;
-  }
-  findings.note(
-      "slow-choice",
-      stage.key,
-      fmt::format("zero 1 fits: {} parameters a rank * (4 + 12 / dp {}) bytes "
-                  "= {} of {}; zero 3 gathers the weights twice a step",
-                  format_count(static_cast<int64_t>(parameters)),
-                  *layout.dp,
-                  format_bytes(static_cast<int64_t>(bytes)),
-                  format_bytes(*context.device_bytes)),
-      "use zero 1",
-      Effect::kSlow);
-}
-
-void check_buckets(ForeignFindings& findings) {
-  const Whole& bucket = findings.facts.bucket_elements;
-  if (!bucket.is_set() || !findings.context.model) {
-    return;
-  }
-  const int64_t parameters = num_parameters(*findings.context.model);
-  if (*bucket >= parameters) {
-    findings.note("slow-choice",
-                  bucket.key,
-                  fmt::format("one bucket of {} elements holds all {} "
-                              "gradients, so nothing overlaps with the "
-                              "backward pass",
-                              format_count(*bucket),
-                              format_count(parameters)),
-                  fmt::format("use {} or less", parameters / 10),
-                  Effect::kSlow);
-  }
+  // Published runs live with a third of bubble; stages without a microbatch
+  // are another matter, but for a run that only tries something.
+  const Whole& steps = findings.facts.steps;
+  const bool is_short = steps.is_set() && *steps <= kShortRun;
+  const Severity severity =
+      *count < layout.pp && !is_short ? Severity::kWarning : Severity::kNote;
+  findings.add(
+      {severity,
+       "few-microbatches",
+       findings.facts.pp.key,
+       {},
+       fmt::format("{} microbatch{} over {} stages: (p - 1) / (m v + p - 1) = "
+                   "{:.0f} % of the step is bubble",
+                   *count,
+                   *count == 1 ? "" : "es",
+                   layout.pp,
+                   100.0 * bubble),
+       fmt::format("use at least {} microbatches",
+                   // Below a quarter, as kHeavyBubble.
+                   static_cast<int64_t>(3.0 * (stages - 1.0) /
+                                        static_cast<double>(chunks)) +
+                       1),
+       Effect::kSlow,
+       {}});
 }
 
 void check_profile(ForeignFindings& findings) {
@@ -145,21 +98,39 @@ void check_profile(ForeignFindings& findings) {
   }
 }
 
+// The global batch, where it is said or is the product of what is.
+std::optional<int64_t> batch_of(const RunFacts& facts) {
+  if (facts.global_batch) {
+    return *facts.global_batch;
+  }
+  if (!facts.microbatch || !facts.accumulation || !facts.dp) {
+    return std::nullopt;
+  }
+  const double product = static_cast<double>(*facts.microbatch) *
+                         static_cast<double>(*facts.accumulation) *
+                         static_cast<double>(*facts.dp);
+  return product > 0 && product < static_cast<double>(int64_t{1} << 53)
+             ? std::optional<int64_t>(static_cast<int64_t>(product))
+             : std::nullopt;
+}
+
 void check_reference(ForeignFindings& findings) {
   const RunFacts& facts = findings.facts;
   if (!findings.context.reference) {
     return;
   }
   const RunFacts& other = *findings.context.reference;
-  if (!facts.global_batch || !other.global_batch || !facts.lr || !other.lr ||
-      *other.global_batch <= 0 || *facts.global_batch <= 0) {
+  const std::optional<int64_t> batch = batch_of(facts);
+  const std::optional<int64_t> other_batch = batch_of(other);
+  if (!batch || !other_batch || !facts.lr || !other.lr || *other_batch <= 0 ||
+      *batch <= 0) {
     findings.not_judged(
         "whether the learning rate follows the batch: both runs must say "
         "their global batch and lr");
     return;
   }
-  const double times = static_cast<double>(*facts.global_batch) /
-                       static_cast<double>(*other.global_batch);
+  const double times =
+      static_cast<double>(*batch) / static_cast<double>(*other_batch);
   if (times == 1.0 || *facts.lr != *other.lr) {
     return;
   }
@@ -168,8 +139,8 @@ void check_reference(ForeignFindings& findings) {
       facts.lr.key,
       fmt::format("the global batch is {} and was {} in {}, {:g} times as "
                   "much, and the learning rate stayed {:g}",
-                  *facts.global_batch,
-                  *other.global_batch,
+                  *batch,
+                  *other_batch,
                   other.file,
                   times,
                   *facts.lr),
@@ -183,10 +154,10 @@ void check_reference(ForeignFindings& findings) {
 
 void check_foreign_choices(ForeignFindings& findings) {
   const Layout layout = layout_of(findings);
-  check_hosts(findings, layout);
-  check_bubble(findings, layout);
-  check_zero(findings, layout);
-  check_buckets(findings);
+  if (!findings.context.other) {
+    check_hosts(findings, layout);
+    check_bubble(findings, layout);
+  }
   check_profile(findings);
   check_reference(findings);
 }

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
+#include "triax/base/saturating.h"
 #include "triax/check/foreign_deepspeed_rules.h"
 #include "triax/check/foreign_deepspeed_values.h"
 #include "triax/check/foreign_findings.h"
@@ -232,16 +234,32 @@ void check_pipeline(ForeignFindings& findings, int64_t stage) {
   }
 }
 
+// Python counts on; no tensor does.
+void check_beyond(ForeignFindings& findings) {
+  for (const ConfigEntry& entry : findings.config.table) {
+    const auto* real = std::get_if<double>(&entry.value.data);
+    const KeyRow* row = deepspeed_keys().find(entry.key);
+    if (real != nullptr && std::abs(*real) >= 0x1p63 && row != nullptr &&
+        row->type == KeyType::kWhole) {
+      findings.warning("out-of-range",
+                       entry.key,
+                       fmt::format("{} is beyond 64 bits", *real),
+                       "write the number that is meant",
+                       Effect::kFailsLater);
+    }
+  }
+}
+
 void check_vocabulary(ForeignFindings& findings) {
   const Whole size = whole_at(findings.config, "vocabulary_size");
   if (size && *size % 8 != 0) {
-    findings.note(
-        "no-effect",
-        "vocabulary_size",
-        fmt::format("{} is no multiple of 8; DeepSpeed warns of it "
-                    "and does nothing else with the key",
-                    *size),
-        fmt::format("pad the model's vocabulary to {}", (*size / 8 + 1) * 8));
+    findings.note("no-effect",
+                  "vocabulary_size",
+                  fmt::format("{} is no multiple of 8; DeepSpeed warns of it "
+                              "and does nothing else with the key",
+                              *size),
+                  fmt::format("pad the model's vocabulary to {}",
+                              saturating_round_up(*size, 8)));
   }
 }
 
@@ -261,32 +279,53 @@ void check_batch_keys(ForeignFindings& findings) {
 }
 
 void check_clipping(ForeignFindings& findings) {
-  // 0.19.6 clips, 0.18.3 does not.
-  const std::string& version = findings.context.version;
-  if (!version.empty() && compare_versions(version, "0.19.6") < 0) {
-    return;
-  }
-  if (!findings.is_set("gradient_clipping")) {
+  if (!findings.is_set("gradient_clipping") &&
+      deepspeed_default_clipping(findings.context.version) > 0.0) {
     findings.note("default-changed",
                   "gradient_clipping",
-                  "it is left out: DeepSpeed 0.19.8 clips gradients at 1.0, "
-                  "and before June 2026 it did not clip",
+                  "it is left out: DeepSpeed clips gradients at 1.0 since "
+                  "0.19.3 (June 2026), and before it did not clip",
                   "set it: 1.0, or 0 for none");
   }
 }
 
 }  // namespace
 
+std::string_view deepspeed_fork(const ForeignFindings& findings) {
+  for (const char* key : {"pipe-parallel-size",
+                          "pipe_parallel_size",
+                          "model-parallel-size",
+                          "model_parallel_size"}) {
+    if (findings.is_set(key)) {
+      return "GPT-NeoX";
+    }
+  }
+  // "fp16": {"type": "bfloat16"}.
+  return findings.is_set("fp16.type") ? "DeeperSpeed" : "";
+}
+
+double deepspeed_default_clipping(const std::string& version) {
+  return version.empty() || compare_versions(version, "0.19.3") >= 0 ? 1.0
+                                                                     : 0.0;
+}
+
 void check_deepspeed(ForeignFindings& findings) {
   check_keys(findings,
              deepspeed_keys(),
-             {.unknown = KeyUse::kIgnored, .misfit = deepspeed_misfit});
+             {.unknown = KeyUse::kIgnored,
+              .misfit = deepspeed_misfit,
+              .fork = deepspeed_fork(findings)});
   const std::optional<int64_t> stage = deepspeed_stage(findings);
   check_auto(findings);
   check_precision(findings);
   check_fp16_scale(findings);
-  check_batch_keys(findings);
+  if (deepspeed_is_elastic(findings)) {
+    check_deepspeed_elastic(findings);
+  } else {
+    check_batch_keys(findings);
+  }
   check_data(findings);
+  check_beyond(findings);
   check_vocabulary(findings);
   check_clipping(findings);
   check_deepspeed_optimizer(findings, stage.value_or(0));
@@ -295,6 +334,7 @@ void check_deepspeed(ForeignFindings& findings) {
     check_reduce_op(findings, *stage);
     check_pipeline(findings, *stage);
     check_deepspeed_zero(findings, *stage);
+    check_deepspeed_groups(findings, *stage);
   }
 }
 

@@ -7,87 +7,12 @@
 #include "triax/check/foreign_deepspeed_rules.h"
 #include "triax/config/nearest.h"
 #include "triax/config/problem.h"
+#include "triax/foreign/deepspeed_parameters.h"
 
 namespace triax {
 namespace {
 
-// DEEPSPEED_OPTIMIZERS, without regard to case.
-const std::vector<std::string_view> kOwnOptimizers = {"adagrad",
-                                                      "adam",
-                                                      "adamw",
-                                                      "lamb",
-                                                      "muadam",
-                                                      "muadamw",
-                                                      "musgd",
-                                                      "lion",
-                                                      "muon"};
-// torch.optim's classes, PyTorch 2.13.
-const std::vector<std::string_view> kTorchOptimizers = {"Adadelta",
-                                                        "Adafactor",
-                                                        "Adagrad",
-                                                        "Adam",
-                                                        "AdamW",
-                                                        "Adamax",
-                                                        "ASGD",
-                                                        "LBFGS",
-                                                        "Muon",
-                                                        "NAdam",
-                                                        "RAdam",
-                                                        "RMSprop",
-                                                        "Rprop",
-                                                        "SGD",
-                                                        "SparseAdam"};
-
-struct Schedule {
-  std::string_view name;
-  std::string_view parameters;
-  std::string_view needed;
-};
-
-constexpr Schedule kSchedules[] = {
-    {"LRRangeTest",
-     "lr_range_test_min_lr | lr_range_test_step_size | "
-     "lr_range_test_step_rate | lr_range_test_staircase | "
-     "last_batch_iteration",
-     ""},
-    {"OneCycle",
-     "cycle_min_lr | cycle_max_lr | decay_lr_rate | cycle_first_step_size | "
-     "cycle_second_step_size | cycle_first_stair_count | "
-     "cycle_second_stair_count | decay_step_size | cycle_momentum | "
-     "cycle_min_mom | cycle_max_mom | decay_mom_rate | last_batch_iteration",
-     "cycle_min_lr | cycle_max_lr"},
-    {"WarmupLR",
-     "warmup_min_lr | warmup_max_lr | warmup_num_steps | warmup_type | "
-     "last_batch_iteration",
-     ""},
-    {"WarmupDecayLR",
-     "total_num_steps | warmup_min_lr | warmup_max_lr | warmup_num_steps | "
-     "warmup_type | last_batch_iteration",
-     "total_num_steps"},
-    {"WarmupCosineLR",
-     "total_num_steps | warmup_min_ratio | warmup_num_steps | cos_min_ratio | "
-     "warmup_type | last_batch_iteration",
-     "total_num_steps"},
-};
-
-// torch.optim.lr_scheduler's classes, PyTorch 2.13.
-const std::vector<std::string_view> kTorchSchedules = {
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "CyclicLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR"};
+const std::string kOffload = "zero_optimization.offload_optimizer.device";
 
 bool holds(const std::vector<std::string_view>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -112,10 +37,8 @@ std::string did_you_mean(const std::string& name,
 // 0.19.8 dropped them.
 bool is_old_optimizer(const ForeignFindings& findings,
                       const std::string& name) {
-  static const std::vector<std::string_view> old = {
-      "onebitadam", "onebitlamb", "zerooneadam"};
   const std::string& version = findings.context.version;
-  return holds(old, lower(name)) && !version.empty() &&
+  return holds(old_deepspeed_optimizers(), lower(name)) && !version.empty() &&
          compare_versions(version, "0.19.8") < 0;
 }
 
@@ -123,14 +46,28 @@ void check_name(ForeignFindings& findings, const std::string& name) {
   if (is_old_optimizer(findings, name)) {
     return;
   }
-  if (holds(kOwnOptimizers, lower(name)) || holds(kTorchOptimizers, name)) {
+  if (holds(deepspeed_optimizers(), lower(name)) ||
+      holds(torch_optimizers(), name)) {
+    return;
+  }
+  if (holds(old_deepspeed_optimizers(), lower(name))) {
+    findings.error("optimizer-choice",
+                   "optimizer.type",
+                   fmt::format("DeepSpeed 0.19.8 dropped {}", in_quotes(name)),
+                   "use adam, or DeepSpeed 0.19.7",
+                   Effect::kFailsLater);
+    return;
+  }
+  if (const std::string_view fork = deepspeed_fork(findings); !fork.empty()) {
+    findings.not_judged(
+        fmt::format("optimizer.type {}: a value of {}", in_quotes(name), fork));
     return;
   }
   findings.error(
       "optimizer-choice",
       "optimizer.type",
       in_quotes(name) + " is no optimizer of DeepSpeed 0.19.8 or torch.optim",
-      did_you_mean(name, kOwnOptimizers, kTorchOptimizers),
+      did_you_mean(name, deepspeed_optimizers(), torch_optimizers()),
       Effect::kFailsLater);
 }
 
@@ -141,8 +78,19 @@ void check_tested(ForeignFindings& findings,
   static const std::vector<std::string_view> tested = {
       "adagrad", "adam", "adamw", "lion", "muon"};
   const ConfigValue* allowed = findings.value("zero_allow_untested_optimizer");
-  const bool is_known =
-      holds(kOwnOptimizers, lower(name)) || holds(kTorchOptimizers, name);
+  if (stage > 0 && is_old_optimizer(findings, name)) {
+    findings.error(
+        "optimizer-choice",
+        "optimizer.type",
+        fmt::format("{} asserts that ZeRO is off, and the stage is {}",
+                    in_quotes(name),
+                    stage),
+        "use stage 0, or adam",
+        Effect::kFailsLater);
+    return;
+  }
+  const bool is_known = holds(deepspeed_optimizers(), lower(name)) ||
+                        holds(torch_optimizers(), name);
   if (stage > 0 && is_known && !holds(tested, lower(name)) &&
       (allowed == nullptr || !deepspeed_truth(*allowed))) {
     findings.error("optimizer-choice",
@@ -170,6 +118,94 @@ void check_max_grad_norm(ForeignFindings& findings) {
                  is_text ? Effect::kRefused : Effect::kFailsLater);
 }
 
+void add_unknown(ForeignFindings& findings,
+                 const std::string& section,
+                 const ConfigEntry& entry,
+                 const ParameterRow& row) {
+  const std::string near = nearest(entry.key, split_words(row.parameters));
+  const bool is_torch_verbose =
+      entry.key == "verbose" && row.class_name.starts_with("torch's");
+  const bool is_doubtful =
+      is_torch_verbose || (row.ignores_unknown && near.empty());
+  Problem problem{
+      is_doubtful ? Severity::kWarning : Severity::kError,
+      section == "optimizer" ? "optimizer-choice" : "scheduler-choice",
+      section + ".params." + entry.key,
+      entry.key_position};
+  problem.message =
+      row.ignores_unknown
+          ? fmt::format("{} passes over it: no such parameter", row.class_name)
+      : is_torch_verbose
+          ? fmt::format("{} took it in old releases, and stops at it now",
+                        row.class_name)
+          : fmt::format("{} has no such parameter: a TypeError as it is made",
+                        row.class_name);
+  problem.fix = near.empty()
+                    ? fmt::format("remove it; it takes {}",
+                                  fmt::join(split_words(row.parameters), ", "))
+                    : fmt::format("did you mean {}?", near);
+  problem.effect = row.ignores_unknown ? Effect::kIgnored : Effect::kFailsLater;
+  if (!near.empty() &&
+      !findings.is_set(fmt::format("{}.params.{}", section, near))) {
+    problem.edit = SafeEdit{entry.key_position, entry.key, near};
+  }
+  findings.add(std::move(problem));
+}
+
+void check_parameters(ForeignFindings& findings,
+                      const std::string& section,
+                      const ParameterRow& row) {
+  const ConfigValue* value = findings.value(section + ".params");
+  const auto* table =
+      value == nullptr ? nullptr : std::get_if<ConfigTable>(&value->data);
+  if (table == nullptr) {
+    return;
+  }
+  const auto known = split_words(row.parameters);
+  for (const ConfigEntry& entry : *table) {
+    // max_grad_norm has a rule of its own.
+    if (!holds(known, entry.key) && entry.key != "max_grad_norm") {
+      add_unknown(findings, section, entry, row);
+    }
+  }
+}
+
+bool flag_of_params(const ForeignFindings& findings,
+                    const char* name,
+                    bool or_else) {
+  const ConfigValue* value =
+      findings.value(fmt::format("optimizer.params.{}", name));
+  return value == nullptr ? or_else : deepspeed_truth(*value);
+}
+
+void check_optimizer_parameters(ForeignFindings& findings,
+                                const std::string& type) {
+  const Word device = word_at(findings.config, kOffload);
+  const Flag old = flag_at(findings.config, "zero_optimization.cpu_offload");
+  const bool is_offloaded =
+      (device && (*device == "cpu" || *device == "nvme")) ||
+      old.value_or(false);
+  const ParameterRow* row = find_optimizer_parameters(
+      {.type = type,
+       .is_offloaded = is_offloaded,
+       .is_torch_adam = flag_of_params(findings, "torch_adam", false),
+       .is_adam_w = flag_of_params(findings, "adam_w_mode", true)});
+  if (row == nullptr) {
+    return;
+  }
+  check_parameters(findings, "optimizer", *row);
+  const bool is_fused =
+      row->class_name == "FusedAdam" || row->class_name == "FusedLamb";
+  if (is_fused && flag_of_params(findings, "amsgrad", false)) {
+    findings.error(
+        "optimizer-choice",
+        "optimizer.params.amsgrad",
+        fmt::format("{} has no AMSGrad, and stops at it", row->class_name),
+        "leave it out, or set torch_adam to true",
+        Effect::kFailsLater);
+  }
+}
+
 void check_optimizer(ForeignFindings& findings, int64_t stage) {
   const Word type = word_at(findings.config, "optimizer.type");
   if (!type) {
@@ -189,6 +225,7 @@ void check_optimizer(ForeignFindings& findings, int64_t stage) {
   check_name(findings, *type);
   check_tested(findings, *type, stage);
   check_max_grad_norm(findings);
+  check_optimizer_parameters(findings, *type);
   const std::optional<double> scale =
       deepspeed_number(findings, "fp16.loss_scale");
   if (lower(*type) == "lamb" && scale && *scale != 0.0) {
@@ -200,20 +237,10 @@ void check_optimizer(ForeignFindings& findings, int64_t stage) {
   }
 }
 
-const Schedule* find_schedule(std::string_view name) {
-  for (const Schedule& schedule : kSchedules) {
-    if (schedule.name == name) {
-      return &schedule;
-    }
-  }
-  return nullptr;
-}
-
-void check_parameters(ForeignFindings& findings, const Schedule& schedule) {
+void check_schedule_parameters(ForeignFindings& findings,
+                               const ParameterRow& schedule) {
   const ConfigValue* value = findings.value("scheduler.params");
-  const auto* table =
-      value == nullptr ? nullptr : std::get_if<ConfigTable>(&value->data);
-  if (table == nullptr) {
+  if (value == nullptr || !std::holds_alternative<ConfigTable>(value->data)) {
     findings.error("scheduler-choice",
                    "scheduler.type",
                    fmt::format("{} is called without scheduler.params, which "
@@ -223,21 +250,7 @@ void check_parameters(ForeignFindings& findings, const Schedule& schedule) {
                    Effect::kFailsLater);
     return;
   }
-  const auto known = split_words(schedule.parameters);
-  for (const ConfigEntry& entry : *table) {
-    if (!holds(known, entry.key)) {
-      const std::string near = nearest(entry.key, known);
-      Problem problem{Severity::kError,
-                      "scheduler-choice",
-                      "scheduler.params." + entry.key,
-                      entry.key_position};
-      problem.message = fmt::format("{} has no such parameter", schedule.name);
-      problem.fix =
-          near.empty() ? "remove it" : fmt::format("did you mean {}?", near);
-      problem.effect = Effect::kFailsLater;
-      findings.add(std::move(problem));
-    }
-  }
+  check_parameters(findings, "scheduler", schedule);
   for (const std::string_view name : split_words(schedule.needed)) {
     if (!findings.is_set(fmt::format("scheduler.params.{}", name))) {
       findings.error("scheduler-choice",
@@ -318,22 +331,18 @@ void check_schedule(ForeignFindings& findings) {
     }
     return;
   }
-  const Schedule* schedule = find_schedule(*type);
+  const ParameterRow* schedule = find_schedule_parameters(*type);
   if (schedule != nullptr) {
-    check_parameters(findings, *schedule);
+    check_schedule_parameters(findings, *schedule);
     check_warmup(findings);
     check_rate(findings, *type);
-  } else if (*type != "auto" && !holds(kTorchSchedules, *type)) {
-    std::vector<std::string_view> own;
-    for (const Schedule& known : kSchedules) {
-      own.push_back(known.name);
-    }
+  } else if (*type != "auto" && !holds(schedule_names(), *type)) {
     findings.error("scheduler-choice",
                    "scheduler.type",
                    in_quotes(*type) +
                        " is no schedule of DeepSpeed or "
                        "torch.optim.lr_scheduler",
-                   did_you_mean(*type, own, kTorchSchedules),
+                   did_you_mean(*type, schedule_names(), {}),
                    Effect::kFailsLater);
   }
 }

@@ -85,11 +85,32 @@ bool is_flag(const ConfigValue& value) {
 }
 
 bool is_whole(const ConfigValue& value) {
+  if (std::holds_alternative<int64_t>(value.data)) {
+    return true;
+  }
   if (const auto* text = std::get_if<std::string>(&value.data)) {
     return is_whole_text(*text);
   }
   const std::optional<double> number = number_of(value);
-  return number && std::floor(*number) == *number && std::abs(*number) < 9.2e18;
+  return number && std::floor(*number) == *number && std::abs(*number) < 0x1p63;
+}
+
+// Python counts on where 64 bits end.
+bool is_python_whole(const ConfigValue& value) {
+  const auto* real = std::get_if<double>(&value.data);
+  return is_whole(value) || (real != nullptr && std::abs(*real) >= 0x1p63);
+}
+
+// NaN and Infinity without quotes are texts to the loader, and go on to the
+// end of their line.
+bool is_no_number(std::string_view text) {
+  while (!text.empty() && (text.back() == ',' || text.back() == ' ' ||
+                           text.back() == '}' || text.back() == ']')) {
+    text.remove_suffix(1);
+  }
+  text.remove_prefix(text.starts_with('-') || text.starts_with('+') ? 1 : 0);
+  const std::string word = lower(text);
+  return word == "nan" || word == "inf" || word == "infinity";
 }
 
 std::string not_a(const ConfigValue& value, const char* what) {
@@ -272,7 +293,8 @@ std::string batch_misfit(const KeyRow& row, const ConfigValue& value) {
   if (text != nullptr && *text == "auto") {
     return "";  // check_auto() looks at it
   }
-  if (std::holds_alternative<std::string>(value.data) || !is_whole(value)) {
+  if (std::holds_alternative<std::string>(value.data) ||
+      !is_python_whole(value)) {
     return is_null(value) ? "" : not_a(value, "a whole number");
   }
   return bound(row, value);
@@ -306,7 +328,7 @@ bool is_python_kin(const KeyRow& row, const ConfigValue& value) {
   if (std::holds_alternative<std::string>(value.data)) {
     return false;
   }
-  return (row.type == KeyType::kWhole && is_whole(value)) ||
+  return (row.type == KeyType::kWhole && is_python_whole(value)) ||
          (row.type == KeyType::kNumber && number_of(value)) ||
          (row.type == KeyType::kFlag && is_flag(value));
 }
@@ -359,9 +381,17 @@ std::string dict_misfit(const KeyRow& row, const ConfigValue& value) {
 }  // namespace
 
 std::string deepspeed_misfit(const KeyRow& row, const ConfigValue& value) {
-  return is_model(row.key) && row.key != "zero_optimization"
-             ? model_misfit(row, value)
-             : dict_misfit(row, value);
+  std::string misfit = is_model(row.key) && row.key != "zero_optimization"
+                           ? model_misfit(row, value)
+                           : dict_misfit(row, value);
+  const bool is_count =
+      row.type == KeyType::kWhole || row.type == KeyType::kNumber;
+  const auto* text = std::get_if<std::string>(&value.data);
+  if (!misfit.empty() && is_count && text != nullptr && is_no_number(*text)) {
+    misfit = in_quotes(*text) +
+             " is a text to the loader, which knows neither NaN nor Infinity";
+  }
+  return misfit;
 }
 
 bool deepspeed_flag(const ForeignFindings& findings,

@@ -21,11 +21,19 @@ Problem& ForeignFindings::add(Problem problem) {
     problem.position =
         found == nullptr ? Position{config.file, 0, 0} : found->position;
   }
-  if (problems.size() >= kMaxFindings) {
-    problems.resize(kMaxFindings - 1);
+  if (problems.size() < kMaxFindings) {
+    problems.push_back(std::move(problem));
+    next_spare_ = problems.size();
+    return problems.back();
   }
-  problems.push_back(std::move(problem));
-  return problems.back();
+  ++num_left_out;
+  while (problem.severity != Severity::kNote && next_spare_ > 0) {
+    Problem& spare = problems[--next_spare_];
+    if (spare.severity == Severity::kNote) {
+      return spare = std::move(problem);
+    }
+  }
+  return left_out_ = std::move(problem);
 }
 
 Problem& ForeignFindings::error(const std::string& rule,

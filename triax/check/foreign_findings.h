@@ -23,10 +23,9 @@ struct ForeignContext {
   std::optional<int64_t> device_bytes = {};  // memory of one device
   std::optional<ModelConfig> model = {};
   std::string model_file = {};
-  /// Degrees that another file of the same run says.
-  std::optional<int64_t> tp = {};
-  std::optional<int64_t> pp = {};
-  std::optional<int64_t> cp = {};
+  /// Of a pair: what the file says whose layout this one is read in. What
+  /// that file alone decides is judged there.
+  std::optional<RunFacts> other = {};
   /// The system's version where it is not the table's: "0.14.5".
   std::string version = {};
   /// A run this one was made from: has the learning rate followed the batch?
@@ -75,8 +74,15 @@ class ForeignFindings {
   }
   bool is_set(const std::string& path) const { return value(path) != nullptr; }
 
+  /// At most a thousand. Where there are more, errors and warnings stay before
+  /// notes, and num_left_out says how many went.
   std::vector<Problem> problems;
+  int64_t num_left_out = 0;
   std::vector<std::string> unjudged;
+
+ private:
+  Problem left_out_;
+  size_t next_spare_ = 0;  // notes at and above it have been given up
 };
 
 /// How a system takes what stands in its configs.
@@ -87,6 +93,9 @@ struct KeyRules {
   /// Why the value does not fit the row; empty: it does. nullptr: the strict
   /// rule, a value of the row's own type, whole numbers where numbers may be.
   std::string (*misfit)(const KeyRow& row, const ConfigValue& value) = nullptr;
+  /// The config is of a program on the system's base, "GPT-NeoX", which has
+  /// keys of its own: what no row names is then not judged.
+  std::string_view fork = {};
 };
 
 /// The strict rule; bound_misfit() is its part about numbers.
@@ -104,5 +113,7 @@ void check_keys(ForeignFindings& findings,
 // the rules over RunFacts run for all of them and are not called from here.
 void check_deepspeed(ForeignFindings& findings);
 void check_megatron(ForeignFindings& findings);
+/// Arguments of Megatron-DeepSpeed; nothing for others.
+void check_megatron_deepspeed(ForeignFindings& findings);
 
 }  // namespace triax

@@ -106,6 +106,24 @@ class KeyWalk {
     }
   }
 
+  // One note of all that is another program's.
+  void say_fork() const {
+    constexpr size_t kMostNames = 5;
+    if (of_fork_.empty()) {
+      return;
+    }
+    const auto end = of_fork_.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                            of_fork_.size(), kMostNames));
+    findings_.not_judged(fmt::format(
+        "{}{}: {} of {}",
+        fmt::join(of_fork_.begin(), end, ", "),
+        of_fork_.size() > kMostNames
+            ? fmt::format(" and {} more", of_fork_.size() - kMostNames)
+            : std::string(),
+        of_fork_.size() == 1 ? "a key" : "keys",
+        rules_.fork));
+  }
+
  private:
   bool ignores(const KeyRow* section) const {
     return section == nullptr ? rules_.unknown == KeyUse::kIgnored
@@ -277,6 +295,10 @@ class KeyWalk {
     if (is_ignored && is_remark(entry.key)) {
       return;
     }
+    if (!rules_.fork.empty()) {
+      of_fork_.push_back(path);
+      return;
+    }
     Problem problem{is_ignored ? Severity::kWarning : Severity::kError,
                     "unknown-key",
                     path,
@@ -304,6 +326,7 @@ class KeyWalk {
       const std::string path = prefix.empty() ? near : prefix + "." + near;
       const KeyRow* row = keys_.find(path);
       if (row != nullptr && !findings_.is_set(path) &&
+          is_sure_slip(entry.key, near, keys_.names_in(prefix)) &&
           misfit_of(*row, entry.value).empty()) {
         problem.edit = SafeEdit{entry.key_position, entry.key, near};
       }
@@ -321,6 +344,7 @@ class KeyWalk {
   ForeignFindings& findings_;
   const KeyTable& keys_;
   const KeyRules& rules_;
+  std::vector<std::string> of_fork_;
   int num_unknown_ = 0;
 };
 
@@ -373,7 +397,9 @@ std::string bound_misfit(const KeyRow& row, const ConfigValue& value) {
 void check_keys(ForeignFindings& findings,
                 const KeyTable& keys,
                 const KeyRules& rules) {
-  KeyWalk(findings, keys, rules).walk(findings.config.table, "", nullptr);
+  KeyWalk walk(findings, keys, rules);
+  walk.walk(findings.config.table, "", nullptr);
+  walk.say_fork();
 }
 
 }  // namespace triax

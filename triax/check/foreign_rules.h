@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "triax/check/foreign_findings.h"
 
 namespace triax {
@@ -17,12 +21,21 @@ void check_foreign_shapes(ForeignFindings& findings);
 /// What works and costs time for nothing, and what --reference shows.
 void check_foreign_choices(ForeignFindings& findings);
 
+/// Numbers that torch's own optimizers refuse, where a system takes those.
+void check_foreign_optimizer(ForeignFindings& findings);
+/// The same where bytes decide: the zero stage, the buckets, recompute.
+void check_foreign_memory(ForeignFindings& findings);
+
 /// tp, pp, cp and dp of the run, 1 where nobody says them.
 struct Layout {
   int64_t tp = 1;
   int64_t pp = 1;
   int64_t cp = 1;
   std::optional<int64_t> world;
+  /// A degree is set and not known, and counts as 1 here.
+  bool is_partly_known = false;
+  /// The world is a script's own default: NNODES=1.
+  bool is_world_a_setting = false;
   std::optional<int64_t> dp;  // where it is said, or the world divides
   /// "dp 4 (8 ranks / (tp 2))".
   std::string dp_text;
@@ -39,6 +52,33 @@ struct Sizes {
 };
 
 Sizes sizes_of(const ForeignFindings& findings);
+
+/// What the model's size follows from, of the config, the other file of a
+/// pair, or --model; in double, so that no product of them overflows.
+struct ModelSizes {
+  double layers = 0.0, hidden = 0.0, ffn = 0.0, heads = 0.0, kv_heads = 0.0;
+  double head_dim = 0.0, vocabulary = 0.0;
+  bool is_gated = true;
+  bool is_tied = false;
+
+  /// Matrices only: norms, biases and positions are a thousandth.
+  double parameters() const;
+};
+
+/// nullopt: one of them is not known.
+std::optional<ModelSizes> model_sizes(const ForeignFindings& findings);
+
+/// "--model", and for what, where the config says the rest.
+std::string_view model_argument(const ForeignFindings& findings);
+
+/// Something a rule needs, and the argument that says it.
+struct Need {
+  bool is_met;
+  std::string_view argument;
+};
+
+/// "--model and --world": the arguments of the needs that are not met.
+std::string lacking(const std::vector<Need>& needs);
 
 /// How a system ends when a shape does not split.
 Effect shape_effect(System system);

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "triax/check/findings.h"
+#include "triax/base/saturating.h"
+#include "triax/check/divisors.h"
 #include "triax/check/foreign_rules.h"
 
 namespace triax {
@@ -20,21 +21,43 @@ std::string key_of(const Whole& fact, const char* or_else) {
   return fact.key.empty() ? or_else : fact.key;
 }
 
-std::string dividing(int64_t number) {
-  return number > 0 && number <= kMaxListed ? one_of(divisors(number))
-                                            : "one that divides it";
-}
-
 void check_world(ForeignFindings& findings, const Layout& layout) {
   if (!layout.world) {
     return;
   }
   const RunFacts& facts = findings.facts;
-  const int64_t rest = layout.tp * layout.pp * layout.cp;
   const int64_t world = *layout.world;
+  const Effect effect = shape_effect(findings.config.system);
+  for (const Whole* degree : {&facts.tp, &facts.pp, &facts.cp}) {
+    if (degree->is_set() && **degree > std::max(world, kMaxListed)) {
+      findings.error(
+          "world-size",
+          degree->key,
+          fmt::format(
+              "{} {} is more than the {} ranks", degree->key, **degree, world),
+          fmt::format("use {}", dividing(world)),
+          effect);
+      return;
+    }
+  }
+  const int64_t rest = layout.tp * layout.pp * layout.cp;
   const std::string product = fmt::format(
       "tp {} * pp {} * cp {} = {}", layout.tp, layout.pp, layout.cp, rest);
-  const Whole& blamed = layout.tp > 1 ? facts.tp : facts.pp;
+  const Whole& blamed = layout.tp > 1   ? facts.tp
+                        : layout.pp > 1 ? facts.pp
+                                        : facts.cp;
+  if (world < rest && layout.is_world_a_setting) {
+    findings.note("world-size",
+                  key_of(blamed, ""),
+                  fmt::format("{} take more than the {} ranks that the script "
+                              "says by default",
+                              product,
+                              world),
+                  fmt::format("start it on a multiple of {} ranks; --world "
+                              "checks the rest",
+                              rest));
+    return;
+  }
   if (world < rest || world % rest != 0) {
     findings.error(
         "world-size",
@@ -45,19 +68,67 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
                                    world,
                                    product,
                                    world % rest),
-        fmt::format("use degrees whose product is {}", dividing(world)));
+        fmt::format("use degrees whose product is {}", dividing(world)),
+        effect);
     return;
   }
-  if (facts.dp.is_set() && *facts.dp > 0 && *facts.dp * rest != world) {
+  // nanotron 0.4 counts ep as an axis of its own, later ones within dp.
+  const bool may_have_experts =
+      findings.config.system == System::kNanotron && facts.ep.value_or(1) > 1;
+  const int64_t all = saturating_multiply(facts.dp.value_or(0), rest);
+  if (may_have_experts) {
+    findings.not_judged(
+        "whether dp * tp * pp is the world: ep counts in it or "
+        "not, by nanotron's version");
+  } else if (facts.dp.is_set() && *facts.dp > 0 && all != world) {
     findings.error("world-size",
                    key_of(facts.dp, ""),
                    fmt::format("dp {} * {} = {} ranks, and {} are there",
                                *facts.dp,
                                product,
-                               *facts.dp * rest,
+                               all,
                                world),
-                   fmt::format("use dp {}", world / rest));
+                   fmt::format("use dp {}", world / rest),
+                   effect);
   }
+}
+
+// Whether several tp ranks hold one KV head where there are fewer than ranks.
+bool shares_kv_heads(System system) {
+  return system != System::kTorchTitan && system != System::kNanotron;
+}
+
+void check_kv_heads(ForeignFindings& findings, int64_t tp, const Sizes& sizes) {
+  const RunFacts& facts = findings.facts;
+  const System system = findings.config.system;
+  if (facts.heads.is_set() && facts.kv_heads.is_set() &&
+      is_size(facts.kv_heads) && *facts.heads % *facts.kv_heads != 0) {
+    findings.error("kv-heads-divide-heads",
+                   facts.kv_heads.key,
+                   fmt::format("{} heads do not split over {} KV heads",
+                               *facts.heads,
+                               *facts.kv_heads),
+                   fmt::format("use {}", dividing(*facts.heads)),
+                   Effect::kFailsLater);
+  }
+  if (!is_size(sizes.kv_heads) || *sizes.kv_heads % tp == 0 ||
+      (shares_kv_heads(system) && tp % *sizes.kv_heads == 0)) {
+    return;
+  }
+  findings.error(
+      "kv-heads-divide",
+      key_of(facts.tp, ""),
+      shares_kv_heads(system)
+          ? fmt::format("{} KV heads neither split over tp {} nor does it hold "
+                        "each of them the same number of times",
+                        *sizes.kv_heads,
+                        tp)
+          : fmt::format("{} KV heads do not split over tp {}, and no rank "
+                        "holds a copy of another's",
+                        *sizes.kv_heads,
+                        tp),
+      fmt::format("use tp = {}", dividing(*sizes.kv_heads)),
+      shape_effect(system));
 }
 
 void check_heads(ForeignFindings& findings,
@@ -76,17 +147,7 @@ void check_heads(ForeignFindings& findings,
         effect);
     return;
   }
-  if (is_size(sizes.kv_heads) && *sizes.kv_heads % tp != 0 &&
-      tp % *sizes.kv_heads != 0) {
-    findings.error("kv-heads-divide",
-                   key,
-                   fmt::format("{} KV heads neither split over tp {} nor does "
-                               "it hold each of them the same number of times",
-                               *sizes.kv_heads,
-                               tp),
-                   fmt::format("use tp = {}", dividing(*sizes.kv_heads)),
-                   effect);
-  }
+  check_kv_heads(findings, tp, sizes);
   if (is_size(sizes.ffn) && *sizes.ffn % tp != 0) {
     findings.error("hidden-heads",
                    key,
@@ -97,6 +158,27 @@ void check_heads(ForeignFindings& findings,
                    "use a multiple, or another tp",
                    effect);
   }
+}
+
+// Where nobody pads it: systems that do say a multiple of their own.
+void check_vocabulary(ForeignFindings& findings, const Layout& layout) {
+  const RunFacts& facts = findings.facts;
+  const bool is_unpadded = findings.config.system == System::kMegatron &&
+                           facts.vocabulary_multiple.is_set() &&
+                           *facts.vocabulary_multiple == 1 &&
+                           facts.vocabulary_multiple.key == "no-pad-vocab-size";
+  if (!is_unpadded || !is_size(facts.vocabulary) ||
+      *facts.vocabulary % layout.tp == 0) {
+    return;
+  }
+  findings.error("heads-divide",
+                 facts.vocabulary.key,
+                 fmt::format("a vocabulary of {} does not split over tp {}, "
+                             "and --no-pad-vocab-size leaves it so",
+                             *facts.vocabulary,
+                             layout.tp),
+                 "remove --no-pad-vocab-size",
+                 Effect::kFailsLater);
 }
 
 void check_head_dim(ForeignFindings& findings) {
@@ -171,17 +253,24 @@ void check_sequence(ForeignFindings& findings,
   }
   const int64_t length = *facts.sequence;
   if (is_size(sizes.positions) && length > *sizes.positions) {
+    const bool is_asserted = findings.config.system == System::kMegatron;
     const bool is_learned = facts.learned_positions.value_or(false);
-    findings.error(
-        "sequence-too-long",
-        facts.sequence.key,
-        fmt::format("sequences of {} tokens, and the model has {} "
-                    "positions ({})",
-                    length,
-                    *sizes.positions,
-                    key_of(sizes.positions, "--model")),
-        fmt::format("use at most {}", *sizes.positions),
-        is_learned ? Effect::kFailsLater : Effect::kSilentlyDifferent);
+    // Rotary positions go on beyond what the model's config names.
+    findings.add(
+        {is_asserted || is_learned ? Severity::kError : Severity::kWarning,
+         "sequence-too-long",
+         facts.sequence.key,
+         {},
+         fmt::format("sequences of {} tokens, and the model has {} positions "
+                     "({})",
+                     length,
+                     *sizes.positions,
+                     key_of(sizes.positions, "--model")),
+         fmt::format("use at most {}", *sizes.positions),
+         is_asserted  ? Effect::kRefused
+         : is_learned ? Effect::kFailsLater
+                      : Effect::kSilentlyDifferent,
+         {}});
   }
   const bool splits = facts.sequence_parallel.value_or(false);
   const int64_t parts =
@@ -246,6 +335,7 @@ void check_foreign_shapes(ForeignFindings& findings) {
   const Sizes sizes = sizes_of(findings);
   check_world(findings, layout);
   check_heads(findings, layout, sizes);
+  check_vocabulary(findings, layout);
   check_head_dim(findings);
   check_stages(findings, layout, sizes);
   check_sequence(findings, layout, sizes);

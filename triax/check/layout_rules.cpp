@@ -166,10 +166,32 @@ void check_world(Findings& findings) {
   }
 }
 
+void check_sequence(Findings& findings) {
+  const RunConfig& config = findings.config;
+  const int64_t length = config.data.sequence_length;
+  const int64_t shares = config.sequence_shares();
+  if (length % shares == 0) {
+    return;
+  }
+  const int64_t below = length / shares * shares;
+  findings.error(
+      "sequence-divides",
+      "parallel.sequence_parallel",
+      fmt::format("{} positions do not split over tp {}: {} * {} = {}",
+                  length,
+                  shares,
+                  shares,
+                  length / shares,
+                  below),
+      fmt::format("use data.sequence_length = {}, or sequence_parallel = false",
+                  below > 0 ? below : shares));
+}
+
 }  // namespace
 
 void check_layout(Findings& findings) {
   check_heads(findings);
+  check_sequence(findings);
   check_stages(findings);
   check_world(findings);
 }

@@ -5,9 +5,11 @@
 
 #include "triax/base/units.h"
 #include "triax/check/findings.h"
+#include "triax/check/memory_advice.h"
 #include "triax/comm/emulation.h"
 #include "triax/config/run_config.h"
 #include "triax/plan/memory_model.h"
+#include "triax/plan/reference_runs.h"
 #include "triax/plan/sharding.h"
 #include "triax/plan/stage_split.h"
 
@@ -40,10 +42,55 @@ void check_machine(Findings& findings) {
   }
 }
 
+namespace {
+
+void check_verify_memory(Findings& findings, int64_t available) {
+  const VerifyMemory memory = predict_verify_memory(findings.config);
+  const int64_t all = memory.layout_bytes + memory.reference_bytes;
+  if (all > available) {
+    findings.warning(
+        "memory-exceeds-machine",
+        "model",
+        fmt::format("verify needs {}, {} of it for the layout and {} for the "
+                    "runs on one rank beside it, and this machine has {}",
+                    format_bytes(all),
+                    format_bytes(memory.layout_bytes),
+                    format_bytes(memory.reference_bytes),
+                    format_bytes(available)),
+        "verify the layout on a smaller model: fewer layers, a smaller "
+        "vocabulary");
+  }
+}
+
+void check_limit(Findings& findings) {
+  const int64_t limit = findings.config.memory.limit;
+  if (limit == 0) {
+    return;
+  }
+  const int64_t heaviest = heaviest_rank_bytes(findings.config);
+  if (heaviest > limit) {
+    findings.warning(
+        "memory-exceeds-limit",
+        "memory.limit",
+        fmt::format("the heaviest rank needs {}, {} more than {}",
+                    format_bytes(heaviest),
+                    format_bytes(heaviest - limit),
+                    format_bytes(limit)),
+        to_text(advise_on_memory(findings.config, {.limit_bytes = limit})));
+  }
+}
+
+}  // namespace
+
 void check_memory(Findings& findings) {
+  check_limit(findings);
   const int64_t available = findings.options.memory_bytes;
   const ParallelConfig& parallel = findings.config.parallel;
   if (available == 0) {
+    return;
+  }
+  if (findings.options.is_verify) {
+    check_verify_memory(findings, available);
     return;
   }
   int64_t heaviest = 0;

@@ -29,7 +29,12 @@ class KeyJudge {
   KeyJudge(ForeignFindings& findings, const MegatronArguments& args)
       : findings_(findings), args_(args) {
     for (const ConfigEntry& entry : findings.config.table) {
-      is_of_fork_ = is_of_fork_ || find_megatron_fork_row(entry.key) != nullptr;
+      if (const auto* row = find_megatron_fork_row(entry.key)) {
+        fork_ = std::max(fork_, row->fork);
+      }
+    }
+    if (args.is_deepspeed()) {
+      fork_ = MegatronFork::kDeepSpeed;
     }
   }
 
@@ -69,6 +74,9 @@ class KeyJudge {
       }
       return;
     }
+    if (row.use == KeyUse::kIgnored && args_.is_deepspeed()) {
+      return;  // it branched off where the key still did something
+    }
     if (row.use == KeyUse::kIgnored) {
       add(Severity::kNote,
           "ignored-key",
@@ -80,7 +88,7 @@ class KeyJudge {
           Effect::kIgnored);
       return;
     }
-    if (row.is_deprecated) {
+    if (row.is_deprecated && !args_.is_deepspeed()) {
       add(Severity::kNote,
           "deprecated-key",
           entry,
@@ -136,9 +144,6 @@ class KeyJudge {
       return;
     }
     const bool is_choice = !row.choices.empty();
-    if (is_choice && args_.is_deepspeed()) {
-      return;
-    }
     std::string misfit = misfit_text(row, value);
     bool is_bound = misfit == bound_misfit(row, value);
     if (misfit.empty() && is_choice && row.type != KeyType::kText) {
@@ -150,6 +155,12 @@ class KeyJudge {
       }
     }
     if (misfit.empty()) {
+      return;
+    }
+    const MegatronFork fork =
+        is_choice ? fork_of(row.key, value) : MegatronFork::kNone;
+    if (fork != MegatronFork::kNone) {
+      of_fork(entry, value, fork);
       return;
     }
     const std::string rule =
@@ -164,6 +175,30 @@ class KeyJudge {
         misfit,
         fix_of(row, value),
         Effect::kRefused);
+  }
+
+  // A value that says itself whose it is, else that of the other arguments.
+  MegatronFork fork_of(std::string_view key, const ConfigValue& value) const {
+    const auto* text = std::get_if<std::string>(&value.data);
+    const MegatronFork own = text == nullptr
+                                 ? MegatronFork::kNone
+                                 : fork_of_megatron_value(key, *text);
+    return own != MegatronFork::kNone ? own : fork_;
+  }
+
+  void of_fork(const ConfigEntry& entry,
+               const ConfigValue& value,
+               MegatronFork fork) {
+    add(Severity::kNote,
+        "not-judged",
+        entry,
+        value.position,
+        fmt::format("{} is not judged: core_v0.19.2 has no such value, and {} "
+                    "may",
+                    value_text(value),
+                    megatron_fork_name(fork)),
+        "see the list in that program's arguments",
+        Effect::kNone);
   }
 
   static std::string fix_of(const KeyRow& row, const ConfigValue& value) {
@@ -188,15 +223,13 @@ class KeyJudge {
     if (args_.is_deepspeed()) {
       return;
     }
-    const bool is_old = row.fork == MegatronFork::kOlder;
     add(Severity::kNote,
         "removed-key",
         entry,
         entry.key_position,
-        is_old ? "older versions of Megatron-LM knew it, and core_v0.19.2 "
-                 "stops at it"
-               : "it is an argument of another program on Megatron-LM's base, "
-                 "and core_v0.19.2 alone stops at it",
+        fmt::format("it is an argument of {}, and core_v0.19.2 alone stops at "
+                    "it",
+                    megatron_fork_name(row.fork)),
         row.replacement.empty() ? std::string("remove it")
                                 : fmt::format("use --{}", row.replacement),
         Effect::kRefused);
@@ -217,7 +250,7 @@ class KeyJudge {
         "unknown-key",
         entry,
         entry.key_position,
-        args_.is_deepspeed() || is_of_fork_
+        fork_ != MegatronFork::kNone
             ? "Megatron-LM has no such argument, and its parser stops at it"
             : "there is no such argument, and the parser stops at it (it takes "
               "no abbreviations)",
@@ -251,7 +284,8 @@ class KeyJudge {
 
   // One stranger in an own program is likely a slip; several are a fork's.
   void flush_unknown() {
-    const bool is_slip = strangers_.size() == 1 && !is_of_fork_ &&
+    const bool is_slip = strangers_.size() == 1 &&
+                         fork_ == MegatronFork::kNone &&
                          is_own_program(args_.script());
     for (const ConfigEntry* entry : strangers_) {
       add(is_slip ? Severity::kWarning : Severity::kNote,
@@ -268,7 +302,7 @@ class KeyJudge {
   ForeignFindings& findings_;
   const MegatronArguments& args_;
   std::vector<const ConfigEntry*> strangers_;
-  bool is_of_fork_ = false;
+  MegatronFork fork_ = MegatronFork::kNone;
   int num_unknown_ = 0;
 };
 

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "triax/base/saturating.h"
 #include "triax/check/findings.h"
+#include "triax/check/foreign_rules.h"
 #include "triax/check/megatron_rules.h"
 
 namespace triax {
@@ -15,7 +17,6 @@ namespace {
 using Number = std::optional<int64_t>;
 
 constexpr int64_t kMaxLayers = 1 << 20;
-constexpr size_t kMaxLayout = 1 << 16;
 
 // The layers a stage counts, with the embedding and the loss where they count
 // as one each.
@@ -26,48 +27,6 @@ struct Pipeline {
   std::string counted;  // "32 layers + the loss"
 };
 
-// One by one, "(ab)*3" as ababab; empty: more than any model has.
-std::string unroll(const std::string& layout) {
-  std::string text;
-  for (const char c : layout) {
-    if (c != ',') {
-      text += c;
-    }
-  }
-  std::string result;
-  size_t at = 0;
-  while (at < text.size()) {
-    std::string part(1, text[at]);
-    size_t next = at + 1;
-    if (text[at] == '(') {
-      const size_t end = text.find(')', at);
-      if (end == std::string::npos) {
-        return text;
-      }
-      part = text.substr(at + 1, end - at - 1);
-      next = end + 1;
-    }
-    int64_t times = 1;
-    if (next + 1 < text.size() && text[next] == '*' && text[next + 1] >= '0' &&
-        text[next + 1] <= '9') {
-      times = 0;
-      ++next;
-      while (next < text.size() && text[next] >= '0' && text[next] <= '9') {
-        times = std::min<int64_t>(times * 10 + (text[next] - '0'), kMaxLayers);
-        ++next;
-      }
-    }
-    if (result.size() + part.size() * static_cast<size_t>(times) > kMaxLayout) {
-      return "";
-    }
-    for (int64_t i = 0; i < times; ++i) {
-      result += part;
-    }
-    at = next;
-  }
-  return result;
-}
-
 class PipelineJudge {
  public:
   PipelineJudge(ForeignFindings& findings, const MegatronArguments& args)
@@ -76,7 +35,7 @@ class PipelineJudge {
   void judge() {
     if (args_.is_set("hybrid-layer-pattern") ||
         args_.is_set("hybrid-override-pattern")) {
-      judge_pattern();
+      check_megatron_pattern(findings_, args_);
       return;
     }
     check_one_way();
@@ -85,17 +44,18 @@ class PipelineJudge {
       return;
     }
     const Number layers = args_.whole("num-layers");
-    if (args_.is_set("pipeline-model-parallel-layout")) {
-      judge_layout(*pp, layers);
+    pipeline_.pp = *pp;
+    const char* layout = "pipeline-model-parallel-layout";
+    if (args_.is_set(layout)) {
+      check_interleaving(check_megatron_layout(findings_, args_, *pp), layout);
       return;
     }
-    pipeline_.pp = *pp;
     if (layers && *layers > 0 && *layers <= kMaxLayers) {
       pipeline_.layers = *layers;
       count_extra();
       judge_split();
     }
-    check_interleaving();
+    check_interleaving(num_chunks(), chunks_key());
   }
 
  private:
@@ -154,7 +114,7 @@ class PipelineJudge {
     if (may_be_uneven()) {
       return;
     }
-    const int64_t counted = pipeline_.layers + pipeline_.extra;
+    const int64_t counted = saturating_add(pipeline_.layers, pipeline_.extra);
     if (counted % pipeline_.pp != 0) {
       error(
           "stages-fit",
@@ -288,7 +248,7 @@ class PipelineJudge {
     }
     const Number per_chunk =
         args_.whole("num-layers-per-virtual-pipeline-stage");
-    const int64_t counted = pipeline_.layers + pipeline_.extra;
+    const int64_t counted = saturating_add(pipeline_.layers, pipeline_.extra);
     if (!per_chunk || *per_chunk < 1 || counted == 0) {
       return std::nullopt;
     }
@@ -301,8 +261,7 @@ class PipelineJudge {
                : "num-layers-per-virtual-pipeline-stage";
   }
 
-  void check_interleaving() {
-    const Number chunks = num_chunks();
+  void check_interleaving(const Number& chunks, const char* key) {
     if (!chunks || *chunks < 2) {
       return;
     }
@@ -310,7 +269,7 @@ class PipelineJudge {
     const int64_t least = overlaps ? 2 : 3;
     if (pipeline_.pp < least) {
       error("virtual-stages",
-            chunks_key(),
+            key,
             overlaps
                 ? fmt::format("{} chunks a stage need a pipeline, and pp is 1",
                               *chunks)
@@ -323,25 +282,25 @@ class PipelineJudge {
                      : "remove --no-overlap-p2p-communication");
       return;
     }
-    check_microbatches(pipeline_.pp);
+    check_microbatches(pipeline_.pp, key);
   }
 
   // The interleaved schedule takes microbatches in groups of pp or more.
-  void check_microbatches(int64_t pp) {
+  void check_microbatches(int64_t pp, const char* key) {
     const Number micro = args_.whole("micro-batch-size");
     const Number global = args_.whole("global-batch-size");
     const Number replicas = num_replicas(pp);
     if (!micro || !global || !replicas || *micro < 1 || *global < 1 ||
         *micro > kMaxLayers || *replicas < 1 ||
-        *global % (*micro * *replicas) != 0) {
+        *global % saturating_multiply(*micro, *replicas) != 0) {
       return;
     }
-    const int64_t count = *global / (*micro * *replicas);
+    const int64_t count = *global / saturating_multiply(*micro, *replicas);
     const Number asked =
         args_.whole("microbatch-group-size-per-virtual-pipeline-stage");
     const int64_t group = asked.value_or(pp);
-    const char* at = asked ? "microbatch-group-size-per-virtual-pipeline-stage"
-                           : chunks_key();
+    const char* at =
+        asked ? "microbatch-group-size-per-virtual-pipeline-stage" : key;
     const std::string microbatches = fmt::format(
         "global batch {} / (micro batch {} * dp {}) = {} "
         "microbatches",
@@ -359,7 +318,7 @@ class PipelineJudge {
                       group,
                       pp),
           fmt::format("use a --global-batch-size of at least {}",
-                      *micro * *replicas * pp),
+                      saturating_product({*micro, *replicas, pp})),
           Effect::kFailsLater);
       return;
     }
@@ -375,146 +334,21 @@ class PipelineJudge {
                       group,
                       pp),
           fmt::format("use a --global-batch-size that is a multiple of {}",
-                      *micro * *replicas * group),
+                      saturating_product({*micro, *replicas, group})),
           Effect::kFailsLater);
     }
   }
 
   Number num_replicas(int64_t pp) const {
-    const Whole& world = findings_.facts.world;
-    const Number ranks = world ? world.value : findings_.context.world;
+    const Number ranks = layout_of(findings_).world;
     const Number tp = args_.whole("tensor-model-parallel-size");
     const Number cp = args_.whole("context-parallel-size");
     if (!ranks || !tp || !cp || *tp < 1 || *cp < 1 || *tp > kMaxLayers ||
         *cp > kMaxLayers) {
       return std::nullopt;
     }
-    const int64_t rest = *tp * *cp * pp;
+    const int64_t rest = saturating_product({*tp, *cp, pp});
     return *ranks % rest == 0 ? Number(*ranks / rest) : std::nullopt;
-  }
-
-  void judge_layout(int64_t pp, const Number& layers) {
-    const char* key = "pipeline-model-parallel-layout";
-    const std::optional<std::string> given = args_.text(key);
-    const std::string layout = given ? unroll(*given) : "";
-    if (layout.empty()) {
-      return;
-    }
-    const size_t bad = layout.find_first_not_of("EtLm|");
-    if (bad != std::string::npos) {
-      error("stages-fit",
-            key,
-            fmt::format("it has a {} where only E, t, m, L and | stand",
-                        in_quotes(layout.substr(bad, 1))),
-            "write stages of E, t, m and L, with | between them");
-      return;
-    }
-    const auto count = [&layout](char c) {
-      return std::count(layout.begin(), layout.end(), c);
-    };
-    const int64_t stages = count('|') + 1;
-    if (stages % pp != 0) {
-      error("stages-fit",
-            key,
-            fmt::format(
-                "it has {} stages, and pp {} does not divide them", stages, pp),
-            fmt::format("use a pp of {}", one_of(divisors(stages))));
-    }
-    check_layout_layers(key, layout, count('t'), layers);
-  }
-
-  void check_layout_layers(const char* key,
-                           const std::string& layout,
-                           int64_t blocks,
-                           const Number& layers) {
-    std::string flat = layout;
-    std::erase(flat, '|');
-    const auto count = [&flat](char c) {
-      return std::count(flat.begin(), flat.end(), c);
-    };
-    if (flat.empty() || flat.front() != 'E' || flat.back() != 'L' ||
-        count('E') != 1 || count('L') != 1) {
-      error("stages-fit",
-            key,
-            "it must begin with the one embedding (E) and end with the one "
-            "loss (L)",
-            "begin with E and end with L");
-      return;
-    }
-    if (layers && blocks != *layers) {
-      error("stages-fit",
-            key,
-            fmt::format("it has {} layers (t), and --num-layers says {}",
-                        blocks,
-                        *layers),
-            fmt::format("use --num-layers {}", blocks));
-    }
-    const Number ahead = args_.whole("mtp-num-layers");
-    const int64_t expected = ahead.value_or(0);
-    if ((ahead || args_.is_off("mtp-num-layers")) && count('m') != expected) {
-      error("stages-fit",
-            key,
-            fmt::format("it has {} layers of further tokens (m), and "
-                        "--mtp-num-layers says {}",
-                        count('m'),
-                        expected),
-            fmt::format("use --mtp-num-layers {}", count('m')));
-    }
-    for (const char* other : {"decoder-first-pipeline-num-layers",
-                              "decoder-last-pipeline-num-layers",
-                              "account-for-embedding-in-pipeline-split",
-                              "account-for-loss-in-pipeline-split"}) {
-      if (args_.is_set(other)) {
-        error("stages-fit",
-              other,
-              "--pipeline-model-parallel-layout says all stages already",
-              "remove one of the two");
-      }
-    }
-  }
-
-  // --hybrid-layer-pattern says the stages itself.
-  void judge_pattern() {
-    for (const char* other : {"num-layers-per-virtual-pipeline-stage",
-                              "num-virtual-stages-per-pipeline-rank",
-                              "pipeline-model-parallel-layout",
-                              "account-for-embedding-in-pipeline-split",
-                              "account-for-loss-in-pipeline-split"}) {
-      if (args_.is_set(other)) {
-        error("stages-fit",
-              other,
-              "the stages are the | in --hybrid-layer-pattern",
-              "remove it");
-      }
-    }
-    const std::optional<std::string> pattern =
-        args_.text("hybrid-layer-pattern");
-    const Number pp = args_.whole("pipeline-model-parallel-size");
-    if (!pattern || !pp || *pp < 1) {
-      return;
-    }
-    const std::string stages = pattern->substr(0, pattern->find('/'));
-    const int64_t count = std::count(stages.begin(), stages.end(), '|') + 1;
-    if (count == 1) {
-      return;
-    }
-    for (const char* other : {"decoder-first-pipeline-num-layers",
-                              "decoder-last-pipeline-num-layers"}) {
-      if (args_.is_set(other)) {
-        error("stages-fit",
-              other,
-              "the stages are the | in --hybrid-layer-pattern",
-              "remove it");
-      }
-    }
-    if (count % *pp != 0) {
-      error(
-          "stages-fit",
-          "hybrid-layer-pattern",
-          fmt::format(
-              "it has {} segments, and pp {} does not divide them", count, *pp),
-          fmt::format("use a pp of {}", one_of(divisors(count))));
-    }
   }
 
   ForeignFindings& findings_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "triax/check/foreign_bounds.h"
 #include "triax/config/problem.h"
 
 namespace triax {
@@ -35,9 +36,20 @@ void name_unknown_values(ForeignFindings& findings, const Args& args) {
   std::vector<std::string> names;
   for (const ConfigEntry& entry : findings.config.table) {
     const auto* unknown = std::get_if<ForeignValue>(&entry.value.data);
-    if (unknown != nullptr && names.size() < 8) {
+    if (unknown != nullptr && !is_absurd_number(entry.value) &&
+        names.size() < 8) {
       names.push_back(fmt::format("--{} ({})", entry.key, unknown->kind));
     }
+  }
+  const auto is_argument = [](const ConfigEntry& entry) {
+    return entry.key != "launch" && entry.key != "environment";
+  };
+  if (!std::any_of(findings.config.table.begin(),
+                   findings.config.table.end(),
+                   is_argument)) {
+    findings.not_judged(
+        "anything: no command of this script starts Megatron-LM with arguments "
+        "that stand in it");
   }
   if (!names.empty()) {
     findings.not_judged(fmt::format("values that the script does not say: {}",
@@ -152,6 +164,7 @@ void check_megatron(ForeignFindings& findings) {
   run_demands(findings, args, megatron_silent_changes());
   check_megatron_pipeline(findings, args);
   check_megatron_sizes(findings, args);
+  check_megatron_ranges(findings, args);
   check_megatron_schedule(findings, args);
   check_megatron_environment(findings, args);
 }

@@ -34,8 +34,18 @@ void check_megatron_required(ForeignFindings& findings,
                              const MegatronArguments& args);
 void check_megatron_pipeline(ForeignFindings& findings,
                              const MegatronArguments& args);
+/// --pipeline-model-parallel-layout; returns the chunks of a rank, nullopt:
+/// not known.
+std::optional<int64_t> check_megatron_layout(ForeignFindings& findings,
+                                             const MegatronArguments& args,
+                                             int64_t pp);
+/// --hybrid-layer-pattern, which says the stages itself.
+void check_megatron_pattern(ForeignFindings& findings,
+                            const MegatronArguments& args);
 void check_megatron_sizes(ForeignFindings& findings,
                           const MegatronArguments& args);
+void check_megatron_ranges(ForeignFindings& findings,
+                           const MegatronArguments& args);
 void check_megatron_schedule(ForeignFindings& findings,
                              const MegatronArguments& args);
 void check_megatron_environment(ForeignFindings& findings,

@@ -95,7 +95,7 @@ constexpr MegatronDemand kDemands[] = {
      [](const Args& a) {
        const auto least = a.number("min-lr");
        const auto most = a.number("lr");
-       return least && most && *least > *most;
+       return least && most && *least > *most && *most >= 0;
      },
      "it is larger than --lr",
      "use a tenth of --lr"},
@@ -104,7 +104,7 @@ constexpr MegatronDemand kDemands[] = {
      [](const Args& a) {
        const auto first = a.number("lr-warmup-init");
        const auto most = a.number("lr");
-       return first && most && *first > *most;
+       return first && most && *first > *most && *most >= 0;
      },
      "the warm-up begins above --lr",
      "use 0"},
@@ -450,6 +450,17 @@ constexpr MegatronDemand kSilent[] = {
      "it is read only by Megatron-FSDP",
      "add --use-megatron-fsdp",
      Severity::kWarning,
+     Effect::kIgnored},
+    {"no-effect",
+     "no-position-embedding",
+     [](const Args& a) {
+       return a.is_on("no-position-embedding") &&
+              (a.is_text("position-embedding-type", "rope") ||
+               a.is_on("use-rotary-position-embeddings"));
+     },
+     "rope adds no embedding of positions anyway, and stays on",
+     "remove it; --position-embedding-type none would switch rope off",
+     Severity::kNote,
      Effect::kIgnored},
     {"no-effect",
      "initial-loss-scale",

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "triax/base/saturating.h"
 #include "triax/check/findings.h"
+#include "triax/check/foreign_rules.h"
 #include "triax/check/megatron_rules.h"
 
 namespace triax {
@@ -26,27 +28,36 @@ void check_expert_ranks(ForeignFindings& findings, const Args& args) {
   const Number pp = args.whole("pipeline-model-parallel-size");
   const Number given = args.whole("expert-tensor-parallel-size");
   const Number etp = args.is_set("expert-tensor-parallel-size") ? given : tp;
-  const Whole& fact = findings.facts.world;
-  const Number world = fact ? fact.value : findings.context.world;
+  const Layout layout = layout_of(findings);
+  const Number world = layout.world;
   if (!is_size(ep) || !is_size(etp) || !is_size(pp) || !is_size(world) ||
-      *ep == 1 || *ep * *etp >= kMaxSize || *ep * *etp * *pp >= kMaxSize) {
+      *ep == 1 || saturating_product({*ep, *etp, *pp}) >= kMaxSize) {
     return;
   }
   const int64_t unit = *etp * *ep * *pp;
-  if (*world % unit != 0) {
-    findings.error("experts-fit",
-                   "expert-model-parallel-size",
-                   fmt::format("expert tp {} * ep {} * pp {} = {} does not "
-                               "divide {} ranks",
-                               *etp,
-                               *ep,
-                               *pp,
-                               unit,
-                               *world),
-                   *etp > 1 ? "use --expert-tensor-parallel-size 1, or a "
-                              "smaller ep"
-                            : "use a smaller --expert-model-parallel-size");
+  if (*world % unit == 0) {
+    return;
   }
+  const bool is_too_small = *world < unit && layout.is_world_a_setting;
+  findings.add({is_too_small ? Severity::kNote : Severity::kError,
+                "experts-fit",
+                "expert-model-parallel-size",
+                {},
+                fmt::format("expert tp {} * ep {} * pp {} = {} does not "
+                            "divide {} ranks{}",
+                            *etp,
+                            *ep,
+                            *pp,
+                            unit,
+                            *world,
+                            is_too_small ? ", the script's default" : ""),
+                is_too_small
+                    ? fmt::format("start it on a multiple of {} ranks", unit)
+                : *etp > 1 ? "use --expert-tensor-parallel-size 1, or a "
+                             "smaller ep"
+                           : "use a smaller --expert-model-parallel-size",
+                Effect::kRefused,
+                {}});
 }
 
 void check_expert_bias(ForeignFindings& findings, const Args& args) {
@@ -246,7 +257,7 @@ void check_eval_batch(ForeignFindings& findings, const Args& args) {
         "eval-global-batch-size",
         fmt::format(
             "{} is not a multiple of the micro batch {}", *global, *micro),
-        fmt::format("use {}", (*global / *micro + 1) * *micro));
+        fmt::format("use {}", saturating_round_up(*global, *micro)));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "triax/base/saturating.h"
 #include "triax/check/nanotron_rules.h"
 #include "triax/foreign/nanotron.h"
 
@@ -105,7 +106,7 @@ void check_sequence(ForeignFindings& findings) {
                                  : ""),
                  fmt::format("use {} or {}",
                              std::max<int64_t>(1, length / parts) * parts,
-                             (length / parts + 1) * parts),
+                             saturating_round_up(length, parts)),
                  Effect::kFailsLater);
 }
 

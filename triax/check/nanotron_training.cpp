@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "triax/base/saturating.h"
 #include "triax/check/nanotron_rules.h"
 #include "triax/foreign/nanotron.h"
 
@@ -11,6 +12,7 @@ namespace triax {
 namespace {
 
 const std::string kSchedule = "optimizer.learning_rate_scheduler.";
+constexpr int64_t kTrial = 1000;  // steps
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
 
 bool is_steps(int64_t steps) {
@@ -103,7 +105,18 @@ void check_decay(ForeignFindings& findings) {
                                  decay.warmup),
                      fmt::format("use {} or more", decay.warmup),
                      Effect::kSilentlyDifferent);
-  } else if (decay.start + decay.length > decay.steps &&
+  } else if (decay.has_start && decay.start > decay.steps) {
+    findings.warning("warmup-steps",
+                     kSchedule + "lr_decay_starting_step",
+                     fmt::format("the decay starts at {}, and the run ends at "
+                                 "{}: the rate never decays",
+                                 decay.start,
+                                 decay.steps),
+                     fmt::format("use less than {}, and lr_decay_steps for the "
+                                 "rest",
+                                 decay.steps),
+                     Effect::kSilentlyDifferent);
+  } else if (saturating_add(decay.start, decay.length) > decay.steps &&
              decay.start < decay.steps) {
     findings.warning(
         "warmup-steps",
@@ -114,7 +127,7 @@ void check_decay(ForeignFindings& findings) {
                     decay.start,
                     decay.start,
                     decay.length,
-                    decay.start + decay.length,
+                    saturating_add(decay.start, decay.length),
                     decay.has_length
                         ? ""
                         : " (lr_decay_steps is train_steps - lr_warmup_steps "
@@ -159,14 +172,18 @@ void check_checkpoints(ForeignFindings& findings) {
       !is_old_nanotron(findings.config) &&
       flag_at(findings.config, "checkpoints.save_final_state").value_or(true);
   if (every && *every > steps && steps > 0 && !saves_last) {
-    findings.warning("no-effect",
-                     key,
-                     fmt::format("{} is more than the {} steps: nothing is "
-                                 "ever saved",
-                                 *every,
-                                 steps),
-                     fmt::format("use {} or less", steps),
-                     Effect::kSilentlyDifferent);
+    // Who tries something for some steps has nothing to save.
+    findings.add({steps > kTrial ? Severity::kWarning : Severity::kNote,
+                  "no-effect",
+                  key,
+                  {},
+                  fmt::format("{} is more than the {} steps: nothing is ever "
+                              "saved",
+                              *every,
+                              steps),
+                  fmt::format("use {} or less", steps),
+                  Effect::kSilentlyDifferent,
+                  {}});
   }
   const Whole eval = whole_at(findings.config, "lighteval.eval_interval");
   if (eval && every && *every > 0 && *eval % *every != 0 &&
@@ -224,6 +241,42 @@ struct Stage {
   int64_t start = 0;
 };
 
+// NanosetDatasetsArgs.__post_init__: one weight for each folder of a list.
+void check_dataset(ForeignFindings& findings,
+                   const ConfigTable& stage,
+                   const std::string& path) {
+  const std::string key = "data.dataset.dataset_weights";
+  const ConfigValue* folders = find_value(stage, "data.dataset.dataset_folder");
+  const ConfigValue* weights = find_value(stage, key);
+  const auto* listed =
+      weights == nullptr ? nullptr : std::get_if<ConfigArray>(&weights->data);
+  if (folders == nullptr || listed == nullptr) {
+    return;
+  }
+  const auto* list = std::get_if<ConfigArray>(&folders->data);
+  if (list != nullptr && list->size() != listed->size()) {
+    findings.add({Severity::kError,
+                  "refused-combination",
+                  path + key,
+                  weights->position,
+                  fmt::format("there are {} weights for {} folders",
+                              listed->size(),
+                              list->size()),
+                  fmt::format("give {}", list->size()),
+                  Effect::kRefused,
+                  {}});
+  } else if (std::holds_alternative<std::string>(folders->data)) {
+    findings.add({Severity::kNote,
+                  "no-effect",
+                  path + key,
+                  weights->position,
+                  "a single folder has the weight 1, whatever stands here",
+                  "remove it, or list the folders",
+                  Effect::kIgnored,
+                  {}});
+  }
+}
+
 void check_stage(ForeignFindings& findings,
                  const ConfigTable& table,
                  const Stage& stage) {
@@ -233,6 +286,7 @@ void check_stage(ForeignFindings& findings,
           "missing-key", stage.path + key, "it has no default", "add it");
     }
   }
+  check_dataset(findings, table, stage.path);
   const int64_t steps = findings.facts.steps.value_or(0);
   if (stage.start > steps && steps > 0) {
     findings.warning("no-effect",

@@ -7,6 +7,8 @@
 #include <cctype>
 
 #include "triax/base/json.h"
+#include "triax/base/log.h"
+#include "triax/config/printable_json.h"
 #include "triax/config/rules.h"
 
 namespace triax {
@@ -57,6 +59,7 @@ std::string help_of(const std::string& id) {
 
 std::string escaped(const std::string& text, bool is_property) {
   std::string result;
+  // What the runner has an escape for first, then what terminals obey.
   for (const char byte : text) {
     const bool is_special = byte == '%' || byte == '\r' || byte == '\n' ||
                             (is_property && (byte == ':' || byte == ','));
@@ -64,7 +67,7 @@ std::string escaped(const std::string& text, bool is_property) {
                   ? fmt::format("%{:02X}", static_cast<unsigned char>(byte))
                   : std::string(1, byte);
   }
-  return result;
+  return escape_controls(result);
 }
 
 }  // namespace
@@ -97,7 +100,7 @@ std::string to_sarif(const std::vector<Problem>& problems,
   const Json run = {{"tool", {{"driver", driver}}},
                     {"columnKind", "unicodeCodePoints"},
                     {"results", results}};
-  return dump_json(
+  return printable_json(
       {{"$schema",
         "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/"
         "sarif-schema-2.1.0.json"},

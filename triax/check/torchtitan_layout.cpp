@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "triax/base/saturating.h"
 #include "triax/check/torchtitan_rules.h"
 #include "triax/foreign/torchtitan.h"
 
@@ -94,7 +95,8 @@ void check_experts(ForeignFindings& findings) {
                    Effect::kFailsLater);
   }
   const auto shards = torchtitan_shards(findings);
-  const int64_t held = shards ? *shards * degree(facts.cp) * tp : 0;
+  const int64_t held =
+      shards ? saturating_product({*shards, degree(facts.cp), tp}) : 0;
   if (shards && (expert_tp == 1 || expert_tp == tp) &&
       held % (ep * expert_tp) != 0) {
     findings.error(
@@ -152,9 +154,7 @@ void check_sequence(ForeignFindings& findings) {
   const std::string name = torchtitan_word(findings.config, "model.name");
   const int64_t length = facts.sequence.value_or(0);
   const int64_t divisor = degree(facts.tp) * 2 * degree(facts.cp);
-  constexpr int64_t kLongest = int64_t{1} << 40;  // the sums below fit
-  if (length < 1 || length > kLongest || length % divisor == 0 ||
-      name == "flux") {
+  if (length < 1 || length % divisor == 0 || name == "flux") {
     return;
   }
   findings.error("sequence-too-long",
@@ -166,7 +166,7 @@ void check_sequence(ForeignFindings& findings) {
                              divisor),
                  fmt::format("use {} or {}",
                              std::max(length / divisor, int64_t{1}) * divisor,
-                             (length / divisor + 1) * divisor),
+                             saturating_round_up(length, divisor)),
                  Effect::kFailsLater);
 }
 

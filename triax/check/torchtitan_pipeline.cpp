@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "triax/base/saturating.h"
 #include "triax/check/torchtitan_rules.h"
 #include "triax/foreign/torchtitan.h"
 
@@ -75,9 +76,10 @@ int64_t stages_of_layers(ForeignFindings& findings, const Pipeline& pipeline) {
   if (per_stage < 1 || layers < 1) {
     return 0;
   }
-  const int64_t weight = layers + torchtitan_whole(findings.config, kFirst) +
-                         torchtitan_whole(findings.config, kLast);
-  const int64_t stages = (weight + per_stage - 1) / per_stage;
+  const int64_t weight = saturating_add(
+      saturating_add(layers, torchtitan_whole(findings.config, kFirst)),
+      torchtitan_whole(findings.config, kLast));
+  const int64_t stages = divide_up(weight, per_stage);
   const std::string count = fmt::format(
       "{} layers and embedding and output / {} make {} stages for {} ranks",
       layers,
@@ -92,7 +94,7 @@ int64_t stages_of_layers(ForeignFindings& findings, const Pipeline& pipeline) {
            kPerStage,
            count + ", which does not divide",
            fmt::format("use {} for {} stages",
-                       (weight + pipeline.pp - 1) / pipeline.pp,
+                       divide_up(weight, pipeline.pp),
                        pipeline.pp));
     return 0;
   }
@@ -140,7 +142,7 @@ void check_layers(ForeignFindings& findings, int64_t stages) {
   if (layers < 1 || stages < 2 || findings.is_set(kParts)) {
     return;
   }
-  const int64_t weight = layers + first + last;
+  const int64_t weight = saturating_add(saturating_add(layers, first), last);
   const int64_t per_stage = weight / stages;
   if (per_stage < 1) {
     refuse(findings,

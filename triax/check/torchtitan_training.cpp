@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "triax/base/saturating.h"
 #include "triax/check/torchtitan_rules.h"
 #include "triax/foreign/torchtitan.h"
 
@@ -51,7 +52,7 @@ void check_batch(ForeignFindings& findings) {
                      local,
                      *shards * replicas,
                      unit),
-         fmt::format("use {}", (global / unit + 1) * unit));
+         fmt::format("use {}", saturating_round_up(global, unit)));
   }
 }
 
@@ -80,16 +81,20 @@ void check_schedule(ForeignFindings& findings) {
     return;
   }
   if (warmup > length) {
-    findings.warning(
-        "warmup-steps",
-        "lr_scheduler.warmup_steps",
-        fmt::format("{}{} is more than the {} steps: it is cut to them, and "
-                    "the rate never decays",
-                    facts.warmup_steps.is_default ? "the default " : "",
-                    warmup,
-                    length),
-        fmt::format("use {} or less", length / 5),
-        Effect::kSilentlyDifferent);
+    // Who tries something in a few steps did not ask for 200 of warm-up.
+    const bool is_default = facts.warmup_steps.is_default;
+    findings.add({is_default ? Severity::kNote : Severity::kWarning,
+                  "warmup-steps",
+                  "lr_scheduler.warmup_steps",
+                  {},
+                  fmt::format("{}{} is more than the {} steps: it is cut to "
+                              "them, and the rate never decays",
+                              is_default ? "the default " : "",
+                              warmup,
+                              length),
+                  fmt::format("use {} or less", length / 5),
+                  Effect::kSilentlyDifferent,
+                  {}});
   }
   const Real ratio = real_at(findings.config, "lr_scheduler.decay_ratio");
   const double decay = std::round(ratio.value_or(0) * double(length));
@@ -139,12 +144,16 @@ void check_step_in_backward(ForeignFindings& findings) {
          "remove it");
     return;
   }
-  findings.warning("no-effect",
-                   "training.max_norm",
-                   "the optimizer steps inside the backward pass, before "
-                   "gradients could be clipped",
-                   "remove early_step_in_backward",
-                   Effect::kSilentlyDifferent);
+  const bool is_asked = findings.is_set("training.max_norm");
+  findings.add({is_asked ? Severity::kWarning : Severity::kNote,
+                "no-effect",
+                "training.max_norm",
+                {},
+                "the optimizer steps inside the backward pass, before "
+                "gradients could be clipped",
+                "remove early_step_in_backward",
+                Effect::kSilentlyDifferent,
+                {}});
 }
 
 // checkpoint.py: what it refuses at once, and what after the last step.

@@ -263,8 +263,8 @@ std::vector<Field> parallel_fields() {
        .derived = "dp"},
       {.key = "parallel.sequence_parallel",
        .member = parallel<&Parallel::sequence_parallel>(),
-       .help = "tensor-parallel ranks split the sequence between their layers",
-       .is_default_only = true},
+       .help = "tensor-parallel ranks split the residual stream and the norms "
+               "by the sequence"},
       {.key = "parallel.bucket_bytes",
        .member = parallel<&Parallel::bucket_bytes>(),
        .help = "gradients that replicas sum in one operation",
@@ -354,8 +354,9 @@ std::vector<Field> optimizer_fields() {
        .list_length = 2},
       {.key = "optimizer.eps",
        .member = optimizer<&Optimizer::eps>(),
-       .help = "adamw: added to the root of the second average",
-       .bounds = kNotNegative},
+       .help = "adamw: added to the root of the second average; with 0 what "
+               "has no gradient, such as padding, would become NaN",
+       .bounds = {.min = 1e-30}},
       {.key = "optimizer.momentum",
        .member = optimizer<&Optimizer::momentum>(),
        .help = "sgd: decay of the running gradient",
@@ -424,14 +425,26 @@ void add_link(std::vector<Field>& rows, const LinkKeys& keys) {
 std::vector<Field> memory_and_comm_fields() {
   std::vector<Field> rows = {
       {.key = "memory.recompute",
-       .member = bind<&RunConfig::memory, &MemoryConfig::recompute>(),
-       .help = "activations that the backward pass computes again",
-       .is_default_only = true},
+       .member = bind_enum<&RunConfig::memory, &MemoryConfig::recompute>(),
+       .help = "what backward computes again instead of keeping it: what is "
+               "cheap (selective), whole layers (full), groups of them "
+               "(every_k)",
+       .choices = {"none", "selective", "full", "every_k"}},
+      {.key = "memory.recompute_layers",
+       .member = bind<&RunConfig::memory, &MemoryConfig::recompute_layers>(),
+       .help = "layers of a group whose input alone is kept (every_k)",
+       .bounds = kCount},
       {.key = "memory.offload",
        .member = bind<&RunConfig::memory, &MemoryConfig::offload>(),
        .help = "what moves to the host or to a disk between its uses",
        .is_default_only = true},
-      {.key = "memory.limit", .help = "bytes that a rank may use"},
+      {.key = "memory.limit",
+       .member = bind<&RunConfig::memory, &MemoryConfig::limit>(),
+       .help = "bytes that a rank may use for tensors and shared memory; what "
+               "asks for more ends the run",
+       .bounds = {.min = 1, .max = 1LL << 50},
+       .unit = Unit::kBytes,
+       .derived = "no limit"},
       {.key = "checkpoint.*", .help = "saving the run and resuming it"},
       {.key = "comm.deadline",
        .member = bind<&RunConfig::comm, &CommConfig::deadline_seconds>(),

@@ -63,4 +63,21 @@ std::string nearest(std::string_view word,
   return found;
 }
 
+bool is_sure_slip(std::string_view word,
+                  std::string_view near,
+                  const std::vector<std::string_view>& words) {
+  const auto digits = [](std::string_view text) {
+    std::string found;
+    for (const char byte : text) {
+      found += byte >= '0' && byte <= '9' ? std::string(1, byte) : "";
+    }
+    return found;
+  };
+  const int distance = edit_distance(word, near);
+  return digits(word) == digits(near) &&
+         std::none_of(words.begin(), words.end(), [&](std::string_view other) {
+           return other != near && edit_distance(word, other) <= distance;
+         });
+}
+
 }  // namespace triax

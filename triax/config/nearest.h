@@ -16,4 +16,10 @@ int edit_distance(std::string_view a, std::string_view b);
 std::string nearest(std::string_view word,
                     const std::vector<std::string_view>& words);
 
+/// Whether `near` is surely what the slip `word` means: digits, which nobody
+/// mistakes for letters, are the same, and no other word is as close.
+bool is_sure_slip(std::string_view word,
+                  std::string_view near,
+                  const std::vector<std::string_view>& words);
+
 }  // namespace triax

@@ -21,8 +21,10 @@ bool begins_key(char byte) {
 }
 
 // Finds what toml++ does not survive, without recursion: brackets and dotted
-// keys that nest too deep, and a table header without a name, on which it
-// aborts. Strings and comments are skipped as TOML defines them.
+// keys that nest too deep, a table header without a name, on which it aborts,
+// and letters beyond ASCII outside of strings and comments, which TOML 1.0
+// does not have and over which its tables of blanks run off their end.
+// Strings and comments are skipped as TOML defines them.
 class Prescan {
  public:
   struct Finding {
@@ -38,6 +40,11 @@ class Prescan {
         return Finding{at_,
                        "a table's name must begin with a letter, a digit, "
                        "'-', '_' or a quote"};
+      }
+      if (is_beyond_ascii()) {
+        return Finding{at_,
+                       "a character that is not ASCII stands outside of quotes "
+                       "and comments"};
       }
       step();
       if (depth_ > kMaxDepth || num_dots_ > kMaxDepth) {
@@ -59,9 +66,16 @@ class Prescan {
            !begins_key(text_[next]);
   }
 
+  // Not the byte order mark that a file may begin with.
+  bool is_beyond_ascii() const {
+    const bool is_mark = at_ < 3 && text_.starts_with("\xef\xbb\xbf");
+    return (static_cast<unsigned char>(text_[at_]) & 0x80) != 0 && !is_mark;
+  }
+
   void step() {
     const char byte = text_[at_];
-    const bool is_blank = byte == ' ' || byte == '\t' || byte == '\r';
+    const bool is_blank = byte == ' ' || byte == '\t' || byte == '\r' ||
+                          (static_cast<unsigned char>(byte) & 0x80) != 0;
     is_line_start_ = byte == '\n' || (is_line_start_ && is_blank);
     if (byte == '"' || byte == '\'') {
       skip_string(byte);

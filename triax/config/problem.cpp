@@ -4,24 +4,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "triax/base/json.h"
+#include "triax/base/log.h"
+#include "triax/config/printable_json.h"
 
 namespace triax {
 namespace {
 
 constexpr size_t kMaxQuotedBytes = 60;
 
+// On one line, whatever bytes it holds.
 std::string without_controls(std::string_view text) {
   std::string line;
-  for (const char byte : text) {
-    const auto code = static_cast<unsigned char>(byte);
-    if (code < 0x20 || code == 0x7f) {
-      line += fmt::format("\\x{:02x}", code);
-    } else {
-      line += byte;
-    }
+  for (const char byte : escape_controls(text)) {
+    line += byte == '\n'   ? "\\x0a"
+            : byte == '\t' ? "\\x09"
+                           : std::string(1, byte);
   }
   return line;
 }
@@ -44,6 +45,11 @@ std::string kind_of(const ConfigValue& value) {
                                        "a table"};
   if (const auto* foreign = std::get_if<ForeignValue>(&value.data)) {
     return foreign->kind;
+  }
+  const auto* real = std::get_if<double>(&value.data);
+  if (real != nullptr && !(std::abs(*real) < 0x1p63)) {
+    return std::isfinite(*real) ? "a number beyond 64 bits"
+                                : "no finite number";
   }
   return kKinds[value.data.index()];
 }
@@ -111,7 +117,7 @@ std::string to_json(const std::vector<Problem>& problems) {
                      {"effect", effect_name(problem.effect)},
                      {"fix", problem.fix}});
   }
-  return dump_json(array);
+  return printable_json(array);
 }
 
 bool has_errors(const std::vector<Problem>& problems) {

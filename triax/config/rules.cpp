@@ -32,6 +32,8 @@ const std::vector<Rule>& rules() {
       {"pipeline-zero", "DeepSpeed's pipeline takes no zero stage above 1"},
       {"optimizer-choice", "the optimizer or its parameters do not work"},
       {"not-judged", "something was not known that a rule needs"},
+      {"left-out", "more findings of one file than are shown"},
+      {"byte-order-mark", "the system stops at the file's byte order mark"},
       {"pair-conflict", "two configs of one run contradict each other"},
       {"slow-choice", "it works, and something faster costs nothing"},
       {"tp-crosses-hosts", "tensor parallelism crosses the network"},
@@ -67,6 +69,7 @@ const std::vector<Rule>& rules() {
       // the layout
       {"heads-divide", "attention heads do not split over tp"},
       {"kv-heads-divide", "KV heads do not fit tp"},
+      {"sequence-divides", "the sequence does not split over tp"},
       {"layers-fewer-than-stages", "a stage would have no layer"},
       {"stages-fit", "the list of stages does not fit pp or the layers"},
       {"world-size", "tp * pp * dp is not the number of ranks"},
@@ -90,6 +93,7 @@ const std::vector<Rule>& rules() {
       {"tp-exceeds-cores", "tensor-parallel ranks share cores"},
       {"ranks-exceed-cores", "there are far more ranks than cores"},
       {"memory-exceeds-machine", "the ranks need more memory than there is"},
+      {"memory-exceeds-limit", "a rank needs more than memory.limit"},
       {"deadline-too-short", "an emulated message outlasts comm.deadline"},
   };
   return table;

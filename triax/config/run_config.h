@@ -150,9 +150,23 @@ struct CommConfig {
   bool operator==(const CommConfig&) const = default;
 };
 
+/// What backward computes again instead of keeping it: nothing; what is cheap
+/// (norms, activation functions, attention's probabilities); whole layers;
+/// whole groups of layers.
+enum class Recompute { kNone, kSelective, kFull, kEveryK };
+
 struct MemoryConfig {
-  std::string recompute = "none";
+  Recompute recompute = Recompute::kNone;
+  int64_t recompute_layers = 2;  // every_k: layers of a group
   std::string offload = "none";
+  int64_t limit = 0;  // bytes of a rank; 0: none
+
+  /// Layers whose input alone is kept; 0 where more is kept than that.
+  int64_t layers_of_a_kept_input() const {
+    return recompute == Recompute::kFull     ? 1
+           : recompute == Recompute::kEveryK ? recompute_layers
+                                             : 0;
+  }
 
   bool operator==(const MemoryConfig&) const = default;
 };
@@ -183,6 +197,10 @@ struct RunConfig {
 
   /// tp * pp * dp, once dp is resolved.
   int world_size() const { return parallel.tp * parallel.pp * parallel.dp; }
+  /// Ranks that split the residual stream's sequence among them.
+  int sequence_shares() const {
+    return parallel.sequence_parallel ? parallel.tp : 1;
+  }
   /// Microbatches a replica runs in one step, once the batch is resolved.
   int64_t num_microbatches() const {
     return training.global_batch_size /

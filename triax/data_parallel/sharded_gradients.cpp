@@ -10,6 +10,7 @@
 #include "triax/base/error.h"
 #include "triax/data_parallel/flat_buffer.h"
 #include "triax/data_parallel/gradient_hooks.h"
+#include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 
 namespace triax {
@@ -137,6 +138,7 @@ at::Tensor ShardedGradients::take_block() {
   if (free_.empty()) {
     ++num_blocks_;
     most_blocks_ = std::max(most_blocks_, num_blocks_);
+    const MemoryScope memory(MemoryCategory::kGradients);
     return at::empty({layout_.largest_bucket()}, shard_.options());
   }
   at::Tensor block = std::move(free_.back());

@@ -126,6 +126,21 @@ Word offload_of(const ForeignConfig& config,
   return default_fact<std::string>(config, section + ".device", "none");
 }
 
+// Whatever shows where a step's time goes.
+Flag profile_of(const ForeignConfig& config) {
+  const Flag breakdown = flag_at(config, "wall_clock_breakdown");
+  const Flag messages = is_enabled(config, "comms_logger");
+  for (const Flag& fact : {breakdown, messages}) {
+    if (fact.value_or(false)) {
+      return fact;
+    }
+  }
+  return or_default(is_enabled(config, "flops_profiler"),
+                    config,
+                    "flops_profiler.enabled",
+                    false);
+}
+
 template <class T>
 Fact<T> first_item(const ForeignConfig& config,
                    const std::string& path,
@@ -205,9 +220,11 @@ RunFacts deepspeed_facts(const ForeignConfig& config) {
   RunFacts facts;
   facts.system = System::kDeepSpeed;
   facts.file = config.file;
-  facts.global_batch = whole_at(config, "train_batch_size");
-  facts.microbatch = whole_at(config, "train_micro_batch_size_per_gpu");
-  facts.accumulation = whole_at(config, "gradient_accumulation_steps");
+  if (!is_elastic(config)) {
+    facts.global_batch = whole_at(config, "train_batch_size");
+    facts.microbatch = whole_at(config, "train_micro_batch_size_per_gpu");
+    facts.accumulation = whole_at(config, "gradient_accumulation_steps");
+  }
   facts.zero_stage = stage_of(config);
   facts.offload_optimizer = offload_of(config,
                                        "zero_optimization.offload_optimizer",
@@ -224,15 +241,22 @@ RunFacts deepspeed_facts(const ForeignConfig& config) {
   const Whole tp = whole_at(config, "tensor_parallel.autotp_size");
   facts.tp = tp && *tp > 0 ? tp : Whole{};
   facts.cp = whole_at(config, "sequence_parallel_size");
+  if (facts.cp) {
+    facts.dp = whole_at(config, "data_parallel_size");
+  }
   facts.vocabulary = whole_at(config, "vocabulary_size");
   if (find_value(config.table, "gradient_clipping") == nullptr) {
     facts.clipping = default_fact(config, "gradient_clipping", 1.0);
   } else {
     facts.clipping = real_at(config, "gradient_clipping");
   }
-  facts.profiles = is_enabled(config, "flops_profiler");
+  facts.profiles = profile_of(config);
   add_optimizer(config, facts);
   return facts;
+}
+
+bool is_elastic(const ForeignConfig& config) {
+  return is_enabled(config, "elasticity").value_or(false);
 }
 
 const std::vector<std::string_view>& trainer_filled_paths() {

@@ -24,6 +24,10 @@ const KeyTable& deepspeed_keys();
 /// Its facts; a value "auto", which transformers' Trainer fills, says nothing.
 RunFacts deepspeed_facts(const ForeignConfig& config);
 
+/// elasticity.enabled: DeepSpeed before 0.19.8 then chooses the batch sizes,
+/// and those of the config are no facts.
+bool is_elastic(const ForeignConfig& config);
+
 /// The paths where transformers' Trainer or accelerate replaces "auto" before
 /// DeepSpeed sees it.
 const std::vector<std::string_view>& trainer_filled_paths();

@@ -91,6 +91,9 @@ class Parser {
 
   Position place(size_t offset) { return lines_.at(offset); }
 
+  // The last text without quotes that took commas or brackets along.
+  std::optional<size_t> ran_on() const { return ran_on_; }
+
  private:
   [[noreturn]] void fail(size_t offset, std::string message) {
     throw Failure{offset, std::move(message)};
@@ -438,7 +441,11 @@ class Parser {
       while (end < text_.size() && text_[end] != '\n' && text_[end] != '\r') {
         ++end;
       }
-      result.data = std::string(stripped(text_.substr(begin, end - begin)));
+      std::string text(stripped(text_.substr(begin, end - begin)));
+      if (text.find_first_of(",]}") != std::string::npos) {
+        ran_on_ = begin;
+      }
+      result.data = std::move(text);
     }
     at_ = end;
   }
@@ -511,6 +518,7 @@ class Parser {
   LineIndex lines_;
   size_t at_ = 0;
   size_t key_offset_ = 0;
+  std::optional<size_t> ran_on_;
   bool is_final_ = false;
 };
 
@@ -547,6 +555,14 @@ ParsedHjson parse_hjson(std::string_view text, const std::string& file) {
                       parser.place(failure->offset),
                       failure->message,
                       ""};
+    if (parser.ran_on()) {
+      const Position text_place = parser.place(*parser.ran_on());
+      parsed.problem->fix = fmt::format(
+          "put the text at {}:{} in quotes: without them it runs to the end of "
+          "its line",
+          text_place.line,
+          text_place.column);
+    }
   }
   return parsed;
 }

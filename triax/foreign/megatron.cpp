@@ -11,6 +11,7 @@
 #include "triax/foreign/megatron_arguments.h"
 #include "triax/foreign/megatron_arithmetic.h"
 #include "triax/foreign/megatron_keys.h"
+#include "triax/foreign/megatron_launch.h"
 #include "triax/foreign/megatron_shell.h"
 #include "triax/foreign/text_cursor.h"
 
@@ -123,6 +124,10 @@ struct Candidate {
   bool is_bare = false;  // it begins with an argument: no command at all
 };
 
+LaunchCommand command_of(const Candidate& candidate) {
+  return {candidate.run->fields, candidate.script, candidate.first_argument};
+}
+
 class RunChooser {
  public:
   explicit RunChooser(const ShellRuns& runs) {
@@ -195,182 +200,6 @@ class RunChooser {
     }
   }
 };
-
-// What the words before the script say of the world.
-class LaunchReader {
- public:
-  LaunchReader(const Candidate& candidate,
-               const std::map<std::string, std::string>& given,
-               const PositionOf& position_of)
-      : candidate_(candidate), given_(given), position_of_(position_of) {}
-
-  ConfigTable read() {
-    const std::vector<ShellField>& fields = candidate_.run->fields;
-    const size_t end = candidate_.script;
-    bool has_torch = false;
-    bool has_deepspeed = false;
-    bool has_step = false;
-    for (size_t i = 0; i < end && i < fields.size(); ++i) {
-      const std::string word = fields[i].text();
-      has_torch = has_torch || word.find("torchrun") != std::string::npos ||
-                  word.starts_with("torch.distributed");
-      has_deepspeed =
-          has_deepspeed || word == "deepspeed" || word.ends_with("/deepspeed");
-      has_step =
-          has_step || word == "srun" || word == "mpirun" || word == "mpiexec";
-    }
-    if (has_torch || has_deepspeed) {
-      read_launcher(fields, end, has_torch);
-    } else if (has_step) {
-      read_step(fields, end);
-    }
-    if (candidate_.script < candidate_.first_argument) {
-      add_text("script", fields[candidate_.script]);
-    }
-    return std::move(table_);
-  }
-
- private:
-  struct Number {
-    std::optional<int64_t> value;
-    Position position;
-  };
-
-  void read_launcher(const std::vector<ShellField>& fields,
-                     size_t end,
-                     bool is_torch) {
-    const Number per_node = option(fields, end, {"nproc-per-node", "num-gpus"});
-    const Number nodes = option(fields, end, {"nnodes", "num-nodes"});
-    // torchrun: one node and one process unless it is told; deepspeed looks
-    // for a hostfile.
-    const auto or_one = [&](const Number& number) {
-      return number.value || number.position.line > 0 || !is_torch
-                 ? number.value
-                 : std::optional<int64_t>(1);
-    };
-    add_world(or_one(nodes), or_one(per_node), per_node.position);
-  }
-
-  void read_step(const std::vector<ShellField>& fields, size_t end) {
-    const Number tasks = option(fields, end, {"ntasks", "n", "np"});
-    if (tasks.value) {
-      add_world(1, tasks.value, tasks.position);
-      return;
-    }
-    const Number per_node = option(fields, end, {"ntasks-per-node"});
-    const Number nodes = option(fields, end, {"nodes", "N"});
-    add_world(nodes.value ? nodes.value : of_batch("nodes"),
-              per_node.value ? per_node.value : of_batch("ntasks-per-node"),
-              per_node.position);
-  }
-
-  std::optional<int64_t> of_batch(const std::string& name) const {
-    const auto found = given_.find(name);
-    return found == given_.end() ? std::nullopt : whole_number(found->second);
-  }
-
-  void add_world(std::optional<int64_t> nodes,
-                 std::optional<int64_t> per_node,
-                 const Position& position) {
-    if (nodes && *nodes > 0) {
-      table_.push_back({"nodes", position, {*nodes, position}});
-    }
-    if (per_node && *per_node > 0) {
-      table_.push_back({"ranks-per-node", position, {*per_node, position}});
-    }
-    int64_t world = 0;
-    if (nodes && per_node && *nodes > 0 && *per_node > 0 &&
-        !__builtin_mul_overflow(*nodes, *per_node, &world)) {
-      table_.push_back({"world", position, {world, position}});
-    }
-  }
-
-  // --name N, --name=N or -n N; underscores are dashes. A position without a
-  // value: it is given and not known.
-  Number option(const std::vector<ShellField>& fields,
-                size_t end,
-                std::initializer_list<std::string_view> names) const {
-    Number number;
-    for (size_t i = 0; i < end && i < fields.size(); ++i) {
-      std::string word = fields[i].text();
-      if (!word.starts_with('-')) {
-        continue;
-      }
-      word.erase(0, word.starts_with("--") ? 2 : 1);
-      const size_t equals = word.find('=');
-      std::string name = word.substr(0, equals);
-      std::replace(name.begin(), name.end(), '_', '-');
-      if (std::find(names.begin(), names.end(), name) == names.end()) {
-        continue;
-      }
-      if (equals != std::string::npos) {
-        number = {fields[i].is_known() ? whole_number(word.substr(equals + 1))
-                                       : std::nullopt,
-                  position_of_(fields[i].offset())};
-      } else if (i + 1 < fields.size()) {
-        number = {fields[i + 1].is_known() ? whole_number(fields[i + 1].text())
-                                           : std::nullopt,
-                  position_of_(fields[i + 1].offset())};
-      }
-    }
-    return number;
-  }
-
-  void add_text(const std::string& key, const ShellField& field) {
-    const Position position = position_of_(field.offset());
-    table_.push_back({key, position, {field.text(), position}});
-  }
-
-  const Candidate& candidate_;
-  const std::map<std::string, std::string>& given_;
-  const PositionOf& position_of_;
-  ConfigTable table_;
-};
-
-// "#SBATCH --nodes=4": what a script says of itself, by the option's name.
-std::map<std::string, std::string> read_batch_lines(std::string_view text) {
-  std::map<std::string, std::string> options;
-  size_t at = 0;
-  for (int line = 0; line < 200 && at < text.size(); ++line) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string words(text.substr(at, end - at));
-    at = end + 1;
-    if (!words.starts_with("#SBATCH") || words.size() > 1000) {
-      continue;
-    }
-    std::replace(words.begin(), words.end(), '=', ' ');
-    ShellField field{{{words, 0}}};
-    const std::vector<ShellField> fields = split_fields(field);
-    for (size_t i = 1; i + 1 < fields.size(); ++i) {
-      const std::string name = fields[i].text();
-      if (name.starts_with("--")) {
-        options[name.substr(2)] = fields[i + 1].text();
-      } else if (name == "-N" || name == "-n") {
-        options[name == "-N" ? "nodes" : "ntasks"] = fields[i + 1].text();
-      }
-    }
-  }
-  return options;
-}
-
-std::map<std::string, std::string> slurm_variables(
-    const std::map<std::string, std::string>& options) {
-  static const std::pair<std::string_view, std::string_view> kNames[] = {
-      {"nodes", "SLURM_NNODES"},
-      {"nodes", "SLURM_JOB_NUM_NODES"},
-      {"ntasks", "SLURM_NTASKS"},
-      {"ntasks-per-node", "SLURM_NTASKS_PER_NODE"},
-      {"gpus-per-node", "SLURM_GPUS_PER_NODE"},
-      {"gpus-per-node", "SLURM_GPUS_ON_NODE"}};
-  std::map<std::string, std::string> variables;
-  for (const auto& [option, variable] : kNames) {
-    const auto found = options.find(std::string(option));
-    if (found != options.end() && whole_number(found->second)) {
-      variables[std::string(variable)] = found->second;
-    }
-  }
-  return variables;
-}
 
 ForeignConfig unreadable(const std::string& file,
                          const std::string& rule,
@@ -528,7 +357,7 @@ void read_script(const ShellRuns& runs,
   ConfigTable environment;
   std::vector<std::string> open;
   if (chosen != nullptr) {
-    launch = LaunchReader(*chosen, batch, position_of).read();
+    launch = read_launch(command_of(*chosen), batch, position_of);
     environment = environment_table(*chosen->run, position_of);
     open = read_arguments(
         chosen->run->fields, chosen->first_argument, position_of, config);
@@ -618,7 +447,7 @@ ForeignConfig read_megatron_words(const std::vector<std::string>& words) {
       return config;
     }
     const Candidate& candidate = chooser.candidates[0];
-    launch = LaunchReader(candidate, {}, position_of).read();
+    launch = read_launch(command_of(candidate), {}, position_of);
     add_open_words(
         read_arguments(
             runs.runs[0].fields, candidate.first_argument, position_of, config),

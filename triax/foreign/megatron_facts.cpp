@@ -78,6 +78,8 @@ class FactReader {
 
   void read_layout() {
     facts_.world = whole_at(config(), "launch.world");
+    facts_.world.is_default =
+        flag_at(config(), "launch.world-is-a-setting").value_or(false);
     facts_.tp = whole("tensor-model-parallel-size");
     facts_.pp = whole("pipeline-model-parallel-size");
     facts_.cp = whole("context-parallel-size");
@@ -160,6 +162,7 @@ class FactReader {
                             "account-for-embedding-in-pipeline-split",
                             "account-for-loss-in-pipeline-split",
                             "decoder-num-layers",
+                            "pp-partition-method",
                             "standalone-embedding-stage"}) {
       if (args_.is_set(key)) {
         facts_.has_custom_stages = from(key, true);
@@ -209,7 +212,9 @@ class FactReader {
           default_fact(config(), "group-query-attention", *facts_.heads);
     }
     facts_.vocabulary = whole_at(config(), "vocab-size");
-    if (!args_.is_on("no-pad-vocab-size")) {
+    if (args_.is_on("no-pad-vocab-size")) {
+      facts_.vocabulary_multiple = from<int64_t>("no-pad-vocab-size", 1);
+    } else {
       facts_.vocabulary_multiple = whole("make-vocab-size-divisible-by");
     }
     facts_.experts = whole("num-experts");

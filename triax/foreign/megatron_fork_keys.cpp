@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <unordered_map>
 
 #include "triax/foreign/megatron_keys.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr MegatronForkRow kRows[] = {
     {"use-flash-attn-v2", MegatronFork::kOlder},
     {"layernorm-epsilon", MegatronFork::kOlder, "1", "norm-epsilon"},
+    {"legacy-tokenizer", MegatronFork::kOlder},
     {"use-legacy-models", MegatronFork::kOlder},
     {"no-async-tensor-model-parallel-allreduce", MegatronFork::kOlder},
     {"no-query-key-layer-scaling", MegatronFork::kOlder},
@@ -169,6 +171,8 @@ constexpr MegatronForkRow kRows[] = {
     {"return-data-index", MegatronFork::kDeepSpeed},
     {"aml-data-download-path", MegatronFork::kDeepSpeed, "1"},
     {"wall_clock_breakdown", MegatronFork::kDeepSpeed},
+    {"pp-partition-method", MegatronFork::kDeepSpeed, "1"},
+    {"abort-on-unmet-fused-kernel-constraints", MegatronFork::kOther},
     {"kill-switch-path", MegatronFork::kOther, "1"},
     {"skip-train-iteration-range", MegatronFork::kOther, "+"},
     {"pad-vocab-size-to", MegatronFork::kOther, "1"},
@@ -264,9 +268,67 @@ constexpr MegatronForkRow kRows[] = {
     {"eos-id", MegatronFork::kOther, "1"},
     {"variable-seq-lengths", MegatronFork::kOther},
 };
+
+struct ForkValue {
+  std::string_view key;
+  std::string_view value;
+  MegatronFork fork;
+};
+
+constexpr ForkValue kValues[] = {
+    {"tokenizer-type", "PretrainedFromHF", MegatronFork::kDeepSpeed},
+    {"tokenizer-type", "HFTokenizer", MegatronFork::kDeepSpeed},
+    {"position-embedding-type", "alibi", MegatronFork::kDeepSpeed},
+    {"position-embedding-type", "rotary", MegatronFork::kOther},
+    {"position-embedding-type", "absolute", MegatronFork::kOther},
+    {"tokenizer-type", "AquilaTokenizer", MegatronFork::kOther},
+    {"tokenizer-type", "AquilaTokenizerFS", MegatronFork::kOther},
+    {"tokenizer-type", "BaichuanTokenizer", MegatronFork::kOther},
+    {"tokenizer-type", "DeepSeekV2Tokenizer", MegatronFork::kOther},
+    {"tokenizer-type", "FalconTokenizer", MegatronFork::kOther},
+    {"tokenizer-type", "HFTokenizerFS", MegatronFork::kOther},
+    {"tokenizer-type", "HFTokenizersTokenizerFS", MegatronFork::kOther},
+    {"tokenizer-type", "LLamaTokenizer", MegatronFork::kOther},
+    {"tokenizer-type", "LLaMABPETokenizer", MegatronFork::kOther},
+    {"tokenizer-type", "LlamaTokenizer", MegatronFork::kOther},
+    {"tokenizer-type", "Llama3Tokenizer", MegatronFork::kOlder},
+    {"tokenizer-type", "MistralTokenizer", MegatronFork::kOlder},
+    {"tokenizer-type", "QwenTokenizer", MegatronFork::kOther},
+    {"tokenizer-type", "QwenTokenizerFS", MegatronFork::kOther},
+    {"tokenizer-type", "Qwen2Tokenizer", MegatronFork::kOther},
+    {"tokenizer-type", "Qwen2TokenizerFS", MegatronFork::kOther},
+    {"tokenizer-type", "TokenizerFromFile", MegatronFork::kOther},
+    {"tokenizer-type",
+     "TokenizerFromFileWithFIM",
+     MegatronFork::kOther},
+    {"optimizer", "hybridadam", MegatronFork::kOther},
+};
 // clang-format on
 
 }  // namespace
+
+std::string_view megatron_fork_name(MegatronFork fork) {
+  switch (fork) {
+    case MegatronFork::kNone:
+      return "Megatron-LM";
+    case MegatronFork::kOlder:
+      return "an older Megatron-LM";
+    case MegatronFork::kOther:
+      return "another program on Megatron-LM's base";
+    case MegatronFork::kDeepSpeed:
+      return "Megatron-DeepSpeed";
+  }
+  return "";
+}
+
+MegatronFork fork_of_megatron_value(std::string_view key,
+                                    std::string_view value) {
+  const auto* found = std::find_if(
+      std::begin(kValues), std::end(kValues), [&](const ForkValue& row) {
+        return row.key == key && row.value == value;
+      });
+  return found == std::end(kValues) ? MegatronFork::kNone : found->fork;
+}
 
 std::span<const MegatronForkRow> megatron_fork_rows() {
   return kRows;

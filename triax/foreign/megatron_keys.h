@@ -105,8 +105,12 @@ constexpr MegatronRow texts(std::string_view key,
 /// The arguments of the parser itself, from megatron_keys.tsv's source.
 std::span<const MegatronRow> megatron_parser_rows();
 
-/// Arguments that forks and older versions know and the parser does not.
-enum class MegatronFork { kNone, kOlder, kDeepSpeed, kOther };
+/// Whose arguments and values the parser does not know: the later one says
+/// more of a script that has several.
+enum class MegatronFork { kNone, kOlder, kOther, kDeepSpeed };
+
+/// "Megatron-DeepSpeed", "an older Megatron-LM", in a sentence.
+std::string_view megatron_fork_name(MegatronFork fork);
 
 struct MegatronForkRow {
   std::string_view key;
@@ -119,6 +123,11 @@ struct MegatronForkRow {
 std::span<const MegatronForkRow> megatron_fork_rows();
 /// nullptr: not among them.
 const MegatronForkRow* find_megatron_fork_row(std::string_view key);
+
+/// Whose value it is, of an argument that the parser gives other choices;
+/// kNone: nobody's that is known here.
+MegatronFork fork_of_megatron_value(std::string_view key,
+                                    std::string_view value);
 
 /// The parser's row by its name or an alias; nullptr: the parser refuses it.
 const MegatronRow* find_megatron_row(std::string_view key);

@@ -18,6 +18,8 @@ struct ShellPiece {
   bool is_maybe = false;
   /// Not known because nothing in the script sets it.
   bool is_unset = false;
+  /// A number that a variable holds, which whoever copies a script may change.
+  bool is_setting = false;
   /// Not known and not in quotes: it may be any number of words, or none.
   bool is_open = false;
 
@@ -48,8 +50,6 @@ struct ShellRuns {
   std::vector<ShellRun> runs;
   /// Variables at the end; of arrays all items.
   std::map<std::string, std::vector<ShellField>> variables;
-  /// It reads other files (source), whose variables are not known.
-  bool reads_others = false;
   std::string error;  // why it cannot be judged
   size_t error_offset = 0;
 };

@@ -28,11 +28,12 @@ struct ShellWord {
   size_t offset = 0;
 };
 
-/// NAME=WORD, NAME+=WORD, NAME=( WORDS ).
+/// NAME=WORD, NAME+=WORD, NAME=( WORDS ), NAME[I]=WORD.
 struct ShellAssignment {
   std::string name;
   bool appends = false;
   bool is_array = false;
+  bool is_item = false;          // of an array
   std::vector<ShellWord> words;  // one, unless it is an array
 };
 
@@ -49,7 +50,8 @@ struct ShellNode {
   std::vector<ShellAssignment> assignments;  // kSimple
   /// kSimple: the command; kLoop of "for": the items; kCase: the subject.
   std::vector<ShellWord> words;
-  /// kLoop: the variable, empty for while; kFunction: its name; kFormula.
+  /// kLoop: the variable, empty for while; kFunction: its name; kFormula;
+  /// kGroup: "(" where it has a shell of its own.
   std::string name;
   struct Branch {
     std::vector<ShellWord> patterns;  // kCase

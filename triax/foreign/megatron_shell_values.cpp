@@ -101,6 +101,42 @@ ShellValue merged_arguments(const std::vector<ShellValue>& candidates,
 
 }  // namespace
 
+std::string ShellField::text() const {
+  std::string whole;
+  for (const ShellPiece& piece : pieces) {
+    whole += piece.text;
+  }
+  return whole;
+}
+
+bool ShellField::is_known() const {
+  return std::all_of(pieces.begin(), pieces.end(), [](const ShellPiece& piece) {
+    return piece.is_known;
+  });
+}
+
+bool ShellField::is_maybe() const {
+  return std::any_of(pieces.begin(), pieces.end(), [](const ShellPiece& piece) {
+    return piece.is_maybe;
+  });
+}
+
+std::vector<ShellField> split_fields(const ShellField& field) {
+  ShellFieldBuilder builder;
+  for (const ShellPiece& piece : field.pieces) {
+    builder.add_split(piece);
+  }
+  std::vector<ShellField> fields = builder.take();
+  for (ShellField& word : fields) {
+    for (ShellPiece& piece : word.pieces) {
+      if (piece.is_known) {
+        std::erase_if(piece.text, [](char c) { return c == '"' || c == '\''; });
+      }
+    }
+  }
+  return fields;
+}
+
 ShellPiece unknown_piece(const std::string& text, size_t offset) {
   ShellPiece piece;
   piece.text = shortened(text);

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "triax/foreign/foreign_config.h"
 #include "triax/foreign/parse_yaml_prescan.h"
 
 namespace triax {
@@ -346,8 +347,15 @@ class Builder : public YAML::EventHandler {
       return;
     }
     ConfigEntry& former = frame.entries[place->second];
+    // A null, or the same again, that gives way is no loss.
+    const auto* unset = std::get_if<ForeignValue>(&former.value.data);
+    const bool is_same = value_text(former.value) == value_text(value) &&
+                         !std::holds_alternative<ConfigTable>(value.data) &&
+                         !std::holds_alternative<ConfigArray>(value.data);
+    const bool is_harmless =
+        is_same || (unset != nullptr && unset->kind == "null");
     problems.push_back(
-        {Severity::kWarning,
+        {is_harmless ? Severity::kNote : Severity::kWarning,
          "duplicate-key",
          key.text,
          key.position,

@@ -33,6 +33,10 @@ struct SystemEntry {
   /// Reads the words of a command line, where the system takes its config
   /// from one; else nullptr.
   ForeignConfig (*read_words)(const std::vector<std::string>& words) = nullptr;
+  /// Which versions the rules can be asked for: for people, and by name.
+  /// DeepSpeed has a table of releases instead (versions.h).
+  std::string_view versions = {};
+  bool (*knows_version)(std::string_view version) = nullptr;
 };
 
 /// The table, without triax itself.
@@ -45,8 +49,8 @@ const SystemEntry* find_system(System system);
 std::string_view system_name(System system);
 std::optional<System> parse_system(std::string_view name);
 
-/// The system that a file most likely is of, by its name and content; triax
-/// for a .toml that looks like nobody else's; nullopt: cannot be told.
+/// The system that a file most likely is of, by its name and content; nullopt:
+/// cannot be told. A .toml is whose keys it holds more of.
 std::optional<System> detect_system(std::string_view file_name,
                                     std::string_view text);
 

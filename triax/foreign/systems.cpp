@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/foreign/system.h"
 
+#include <algorithm>
+#include <cctype>
+
+#include "triax/config/fields.h"
 #include "triax/foreign/deepspeed.h"
 #include "triax/foreign/megatron.h"
 #include "triax/foreign/nanotron.h"
@@ -8,8 +12,72 @@
 
 namespace triax {
 
+namespace {
+
+// How many of a TOML's sections and keys a system knows, line by line, so
+// that a broken file is told too. Keys weigh more than sections, which many
+// programs have.
+struct TomlLikeness {
+  int triax = 0;
+  int torchtitan = 0;
+};
+
+bool is_triax_section(std::string_view path) {
+  return std::ranges::any_of(
+      fields(), [path](const Field& field) { return field.section() == path; });
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  const size_t end = text.find_last_not_of(" \t\r");
+  return begin == std::string_view::npos ? ""
+                                         : text.substr(begin, end - begin + 1);
+}
+
+TomlLikeness likeness_of_toml(std::string_view text) {
+  constexpr int kKey = 3;
+  TomlLikeness likeness;
+  std::string section;
+  for (int num_lines = 0; !text.empty() && num_lines < 2000; ++num_lines) {
+    const size_t end = text.find('\n');
+    const std::string_view line = trimmed(text.substr(0, end));
+    text = end == std::string_view::npos ? "" : text.substr(end + 1);
+    if (line.starts_with('[')) {
+      const size_t first = line.find_first_not_of("[ \t");
+      const size_t last = line.find(']');
+      section = first >= last || last == std::string_view::npos
+                    ? std::string()
+                    : std::string(trimmed(line.substr(first, last - first)));
+      likeness.triax += is_triax_section(section) ? 1 : 0;
+      likeness.torchtitan += torchtitan_keys().find(section) ? 1 : 0;
+      continue;
+    }
+    const size_t equals = line.find('=');
+    if (line.starts_with('#') || equals == std::string_view::npos) {
+      continue;
+    }
+    const std::string key(trimmed(line.substr(0, equals)));
+    const std::string path = section.empty() ? key : section + "." + key;
+    likeness.triax += find_field(path) != nullptr ? kKey : 0;
+    likeness.torchtitan += torchtitan_keys().find(path) ? kKey : 0;
+  }
+  return likeness;
+}
+
+std::optional<System> detect_toml(std::string_view text) {
+  const TomlLikeness likeness = likeness_of_toml(text);
+  if (likeness.triax == likeness.torchtitan) {
+    return std::nullopt;
+  }
+  return likeness.triax > likeness.torchtitan ? System::kTriax
+                                              : System::kTorchTitan;
+}
+
+}  // namespace
+
 // One row for each reader: {System::kX, "x", "X 1.2", x_likeness, read_x,
-// x_keys, x_facts}, declared in the reader's own header.
+// x_keys, x_facts, words or nullptr, versions}, declared in the reader's own
+// header.
 const std::vector<SystemEntry>& foreign_systems() {
   static const std::vector<SystemEntry> table = {
       {System::kDeepSpeed,
@@ -25,14 +93,22 @@ const std::vector<SystemEntry>& foreign_systems() {
        torchtitan_likeness,
        read_torchtitan,
        torchtitan_keys,
-       torchtitan_facts},
+       torchtitan_facts,
+       nullptr,
+       "0.2.2",
+       [](std::string_view version) { return version == "0.2.2"; }},
       {System::kNanotron,
        "nanotron",
        "nanotron",
        nanotron_likeness,
        read_nanotron,
        nanotron_keys,
-       nanotron_facts},
+       nanotron_facts,
+       nullptr,
+       "0.4 (the package) and main (the repository)",
+       [](std::string_view version) {
+         return version == "0.4" || version == "main";
+       }},
       {System::kMegatron,
        "megatron",
        "Megatron-LM core_v0.19.2",
@@ -40,7 +116,11 @@ const std::vector<SystemEntry>& foreign_systems() {
        read_megatron,
        megatron_keys,
        megatron_facts,
-       read_megatron_words},
+       read_megatron_words,
+       "0.19.2",
+       [](std::string_view version) {
+         return version == "0.19.2" || version == "core_v0.19.2";
+       }},
   };
   return table;
 }
@@ -85,6 +165,9 @@ std::optional<System> parse_system(std::string_view name) {
 
 std::optional<System> detect_system(std::string_view file_name,
                                     std::string_view text) {
+  if (file_name.ends_with(".toml")) {
+    return detect_toml(text);
+  }
   std::optional<System> best;
   int most = 0;
   for (const SystemEntry& entry : foreign_systems()) {
@@ -93,9 +176,6 @@ std::optional<System> detect_system(std::string_view file_name,
       most = likeness;
       best = entry.system;
     }
-  }
-  if (!best && file_name.ends_with(".toml")) {
-    return System::kTriax;
   }
   return best;
 }

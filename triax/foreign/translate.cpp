@@ -4,136 +4,175 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
+#include <map>
 #include <set>
 
-#include "triax/base/json.h"
+#include "triax/foreign/system.h"
 #include "triax/foreign/translate_writers.h"
 
 namespace triax {
 namespace {
 
-// A fact without its type: its name in triax's words, and its value.
-struct NamedFact {
-  std::string name;
-  Json value;  // null: not said
-  std::string key;
-  bool is_default = false;
+// What a run is without anybody saying so.
+bool is_neutral(const NamedFact& fact) {
+  static const std::map<std::string, Json> neutral = {
+      {"tp", 1},
+      {"pp", 1},
+      {"cp", 1},
+      {"ep", 1},
+      {"expert_tp", 1},
+      {"chunks", 1},
+      {"zero_stage", 0},
+      {"sequence_parallel", false},
+      {"offload_optimizer", "none"},
+      {"offload_parameters", "none"},
+      {"recompute", "none"},
+      {"overlap_reduce", false},
+      {"overlap_gather", false},
+      {"loss_scale", 0.0},
+      {"reduce_dtype", "fp32"},
+      {"hidden_dropout", 0.0},
+      {"resid_dropout", 0.0},
+      {"embd_dropout", 0.0},
+      {"attention_dropout", 0.0},
+      {"qk_norm", false},
+      {"min_lr", 0.0},
+      {"warmup_steps", 0},
+      {"momentum", 0.0},
+  };
+  const auto found = neutral.find(fact.name);
+  return found != neutral.end() && found->second == fact.value;
+}
+
+bool is_adams(const std::string& name) {
+  return name == "beta1" || name == "beta2" || name == "adam_eps" ||
+         name == "decoupled_decay";
+}
+
+// A default that nobody wrote and that does nothing in this run.
+bool is_idle_default(const NamedFact& fact, const TargetWriter& writer) {
+  return fact.is_default &&
+         ((is_adams(fact.name) && !is_adam(writer.word("optimizer", "adam"))) ||
+          (fact.name == "min_lr" &&
+           plain_schedule(writer.word("lr_schedule")) == "constant"));
+}
+
+class Accounts {
+ public:
+  Accounts(const TranslationSource& source, const TargetWriter& writer)
+      : source_(source), writer_(writer) {
+    for (const SourceKey& key : source.keys) {
+      keys_[key.path] = &key;
+    }
+  }
+
+  std::vector<std::string> lost() {
+    for (const NamedFact& fact : source_.facts) {
+      judge(fact);
+    }
+    std::vector<std::string> usual;
+    for (const SourceKey& key : source_.keys) {
+      if (settled_.contains(key.path) || key.is_off) {
+        continue;
+      }
+      if (key.is_default) {
+        usual.push_back(key.path);
+      } else {
+        lost_.push_back(
+            fmt::format("{} {}: {}",
+                        key.path,
+                        key.text,
+                        why_not_carried(key, source_.system, writer_.to())));
+      }
+    }
+    if (!usual.empty()) {
+      lost_.push_back(fmt::format("what is {}'s default anyway: {}",
+                                  system_name(source_.system),
+                                  fmt::join(usual, ", ")));
+    }
+    return std::move(lost_);
+  }
+
+  std::vector<std::string> implied() { return std::move(implied_); }
+
+ private:
+  void judge(const NamedFact& fact) {
+    const auto loss = writer_.losses().find(fact.name);
+    if (loss == writer_.losses().end()) {
+      if (!writer_.is_written(fact.name)) {
+        note_implied(fact);
+      }
+      settle(fact);
+      return;
+    }
+    if (!writer_.is_carried(fact.name) &&
+        ((is_neutral(fact) && is_unsaid(fact)) ||
+         is_idle_default(fact, writer_))) {
+      settle(fact);
+      return;
+    }
+    settle(fact);
+    lost_.push_back(fmt::format("{} {}{}: {}",
+                                fact.name,
+                                dump_json(fact.value),
+                                origin(fact),
+                                loss->second));
+  }
+
+  void note_implied(const NamedFact& fact) {
+    for (const std::string& path : fact.keys) {
+      if (keys_.contains(path) &&
+          std::ranges::find(implied_, path) == implied_.end()) {
+        implied_.push_back(path);
+      }
+    }
+  }
+
+  void settle(const NamedFact& fact) {
+    settled_.insert(fact.keys.begin(), fact.keys.end());
+  }
+
+  // Nobody wrote more than what the system takes anyway.
+  bool is_unsaid(const NamedFact& fact) const {
+    return std::ranges::all_of(fact.keys, [this](const std::string& path) {
+      const auto found = keys_.find(path);
+      return found == keys_.end() || found->second->is_default ||
+             found->second->is_off;
+    });
+  }
+
+  // "(from zero_optimization.stage)": the keys that stand there.
+  std::string origin(const NamedFact& fact) const {
+    std::vector<std::string> said;
+    for (const std::string& path : fact.keys) {
+      if (keys_.contains(path) && std::ranges::find(said, path) == said.end()) {
+        said.push_back(path);
+      }
+    }
+    if (!said.empty()) {
+      return fmt::format(" (from {})", fmt::join(said, ", "));
+    }
+    return fact.is_default
+               ? fmt::format(" ({}'s default)", system_name(source_.system))
+               : "";
+  }
+
+  const TranslationSource& source_;
+  const TargetWriter& writer_;
+  std::map<std::string, const SourceKey*> keys_;
+  std::set<std::string> settled_;
+  std::vector<std::string> lost_;
+  std::vector<std::string> implied_;
 };
-
-template <class T>
-void add(std::vector<NamedFact>& named, const char* name, const Fact<T>& fact) {
-  NamedFact entry{name, nullptr, fact.key, fact.is_default};
-  if (fact) {
-    entry.value = *fact;
-  }
-  named.push_back(std::move(entry));
-}
-
-std::vector<NamedFact> name_all(const RunFacts& facts) {
-  std::vector<NamedFact> named;
-  add(named, "tp", facts.tp);
-  add(named, "pp", facts.pp);
-  add(named, "cp", facts.cp);
-  add(named, "ep", facts.ep);
-  add(named, "expert_tp", facts.expert_tp);
-  add(named, "dp", facts.dp);
-  add(named, "sequence_parallel", facts.sequence_parallel);
-  add(named, "zero_stage", facts.zero_stage);
-  add(named, "schedule", facts.schedule);
-  add(named, "chunks", facts.chunks);
-  add(named, "first_stage_layers", facts.first_stage_layers);
-  add(named, "last_stage_layers", facts.last_stage_layers);
-  add(named, "microbatch", facts.microbatch);
-  add(named, "accumulation", facts.accumulation);
-  add(named, "global_batch", facts.global_batch);
-  add(named, "offload_optimizer", facts.offload_optimizer);
-  add(named, "offload_parameters", facts.offload_parameters);
-  add(named, "bucket_elements", facts.bucket_elements);
-  add(named, "overlap_reduce", facts.overlap_reduce);
-  add(named, "precision", facts.precision);
-  add(named, "loss_scale", facts.loss_scale);
-  add(named, "recompute", facts.recompute);
-  add(named, "layers", facts.layers);
-  add(named, "hidden", facts.hidden);
-  add(named, "ffn", facts.ffn);
-  add(named, "heads", facts.heads);
-  add(named, "kv_heads", facts.kv_heads);
-  add(named, "head_dim", facts.head_dim);
-  add(named, "vocabulary", facts.vocabulary);
-  add(named, "experts", facts.experts);
-  add(named, "sequence", facts.sequence);
-  add(named, "max_positions", facts.max_positions);
-  add(named, "tied", facts.tied);
-  add(named, "gated", facts.gated);
-  add(named, "learned_positions", facts.learned_positions);
-  add(named, "norm", facts.norm);
-  add(named, "optimizer", facts.optimizer);
-  add(named, "lr", facts.lr);
-  add(named, "min_lr", facts.min_lr);
-  add(named, "weight_decay", facts.weight_decay);
-  add(named, "clipping", facts.clipping);
-  add(named, "beta1", facts.beta1);
-  add(named, "beta2", facts.beta2);
-  add(named, "adam_eps", facts.adam_eps);
-  add(named, "lr_schedule", facts.lr_schedule);
-  add(named, "warmup_steps", facts.warmup_steps);
-  add(named, "steps", facts.steps);
-  add(named, "seed", facts.seed);
-  return named;
-}
-
-// The batch that follows from the others, where one is left out.
-void complete_batch(RunFacts& facts) {
-  const int64_t micro = facts.microbatch.value_or(0);
-  const int64_t dp = facts.dp.value_or(0);
-  const int64_t steps = facts.accumulation.value_or(0);
-  const int64_t global = facts.global_batch.value_or(0);
-  constexpr int64_t kMax = 1 << 20;
-  if (micro < 1 || dp < 1 || micro > kMax || dp > kMax || steps > kMax) {
-    return;
-  }
-  if (global < 1 && steps > 0) {
-    facts.global_batch = {micro * dp * steps, "", {}, false};
-  } else if (steps < 1 && global > 0 && global % (micro * dp) == 0) {
-    facts.accumulation = {global / (micro * dp), "", {}, false};
-  }
-}
-
-// "(from zero_optimization.stage)".
-std::string origin(const NamedFact& fact) {
-  return fact.key.empty() ? "" : fmt::format(" (from {})", fact.key);
-}
-
-bool says_nothing(const NamedFact& fact) {
-  static const std::set<std::string> kNeutral = {
-      "tp", "pp", "cp", "ep", "expert_tp", "chunks"};
-  return fact.value.is_null() || fact.value == Json("none") ||
-         fact.value == Json(false) ||
-         (kNeutral.contains(fact.name) && fact.value == Json(1)) ||
-         (fact.name == "loss_scale" && fact.value == Json(0.0));
-}
 
 }  // namespace
 
-Translation translate(const RunFacts& said, System to) {
-  RunFacts facts = said;
-  complete_batch(facts);
-  TargetWriter writer = make_writer(to);
-  Translation result;
-  for (const NamedFact& fact : name_all(facts)) {
-    if (fact.value.is_null()) {
-      continue;
-    }
-    const std::string why = writer.write(fact.name, fact.value);
-    if (!why.empty() && !says_nothing(fact) && !fact.is_default) {
-      result.lost.push_back(fmt::format(
-          "{} {}{}: {}", fact.name, dump_json(fact.value), origin(fact), why));
-    }
-  }
-  result.text = writer.text();
-  return result;
+Translation translate(const TranslationSource& source, System to) {
+  TargetWriter writer(source, to);
+  writer.write_all();
+  Accounts accounts(source, writer);
+  std::vector<std::string> lost = accounts.lost();
+  return {writer.text(), std::move(lost), accounts.implied(), writer.open()};
 }
 
 }  // namespace triax

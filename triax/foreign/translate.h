@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "triax/foreign/run_facts.h"
+#include "triax/foreign/translate_source.h"
 
 namespace triax {
 
@@ -12,14 +13,24 @@ struct Translation {
   /// The config in the other system's own form: JSON, arguments one a line,
   /// TOML, YAML.
   std::string text;
-  /// What the other system has no key for, or what was not carried: one
-  /// clause each, with the key it came from.
+  /// What the other system has no key for, or what was not carried as it
+  /// stands: one clause each, with the key it came from.
   std::vector<std::string> lost;
+  /// Keys that need nothing written: the other system works so anyway, or it
+  /// follows from what is written.
+  std::vector<std::string> implied;
+  /// What the other system must be told and the source does not say: one
+  /// clause each, with the value that stands in for it, if one does.
+  std::vector<std::string> open;
 };
 
-/// Writes the same run for another system, from what `facts` say and what
-/// follows from them by arithmetic; defaults that nobody wrote are written too
+/// Writes the same run for another system, from what `source` says and what
+/// follows from it by arithmetic; defaults that nobody wrote are written too
 /// where the two systems' defaults may differ.
-Translation translate(const RunFacts& facts, System to);
+///
+/// Every key of `source` that sets something is behind what is written or named
+/// in `lost` or `implied`: what no fact has taken up is listed by its own name,
+/// so a key that triax learns to read later cannot be dropped in silence.
+Translation translate(const TranslationSource& source, System to);
 
 }  // namespace triax

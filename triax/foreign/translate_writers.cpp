@@ -5,201 +5,225 @@
 
 #include <algorithm>
 
-#include "triax/base/error.h"
-
 namespace triax {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
+struct TargetRow {
+  System system;
+  void (*write)(TargetWriter&, const NamedFact&);
+  void (*finish)(TargetWriter&);
+};
 
-// One literal of JSON, which is one of TOML and of YAML too: but for a whole
-// number that is a double, which keeps its point.
-std::string literal(const Json& value) {
-  return dump_json(value);
-}
-
-std::vector<std::string> parts_of(const std::string& path) {
-  std::vector<std::string> parts;
-  size_t begin = 0;
-  for (size_t dot = path.find('.'); dot != std::string::npos;
-       dot = path.find('.', begin)) {
-    parts.push_back(path.substr(begin, dot - begin));
-    begin = dot + 1;
-  }
-  parts.push_back(path.substr(begin));
-  return parts;
-}
-
-OrderedJson tree_of(const std::vector<KeyValue>& keys) {
-  OrderedJson root = OrderedJson::object();
-  for (const auto& [path, value] : keys) {
-    OrderedJson* place = &root;
-    for (const std::string& part : parts_of(path)) {
-      place = &(*place)[part];
-    }
-    *place = OrderedJson::parse(literal(value));
-  }
-  return root;
-}
-
-void write_yaml(const OrderedJson& table, int indent, std::string& text) {
-  for (const auto& [key, value] : table.items()) {
-    text += std::string(static_cast<size_t>(indent), ' ') + key + ":";
-    if (value.is_object()) {
-      text += "\n";
-      write_yaml(value, indent + 2, text);
-    } else {
-      text += " " + value.dump() + "\n";
-    }
-  }
-}
-
-std::string toml_of(const std::vector<KeyValue>& keys) {
-  std::vector<std::string> sections;
-  const auto section_of = [](const std::string& path) {
-    return path.substr(0, path.rfind('.'));
-  };
-  for (const auto& [path, value] : keys) {
-    const std::string section = section_of(path);
-    if (std::find(sections.begin(), sections.end(), section) ==
-        sections.end()) {
-      sections.push_back(section);
-    }
-  }
-  std::string text;
-  for (const std::string& section : sections) {
-    text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
-    for (const auto& [path, value] : keys) {
-      if (section_of(path) == section) {
-        text += fmt::format(
-            "{} = {}\n", path.substr(path.rfind('.') + 1), literal(value));
-      }
-    }
-  }
-  return text;
-}
-
-std::string flags_of(const std::vector<KeyValue>& keys) {
-  std::string text;
-  for (const auto& [flag, value] : keys) {
-    if (value == Json(true)) {
-      text += fmt::format("--{}\n", flag);
-    } else if (value.is_string()) {
-      text += fmt::format("--{} {}\n", flag, value.get<std::string>());
-    } else {
-      text += fmt::format("--{} {}\n", flag, literal(value));
-    }
-  }
-  return text;
-}
-
-const Json* find_key(const std::vector<KeyValue>& keys,
-                     const std::string& path) {
-  for (const auto& [key, value] : keys) {
-    if (key == path) {
-      return &value;
-    }
-  }
-  return nullptr;
-}
-
-void drop_keys(std::vector<KeyValue>& keys, const std::string& prefix) {
-  std::erase_if(keys, [&prefix](const KeyValue& key) {
-    return key.first.starts_with(prefix);
-  });
-}
-
-// beta1 and beta2 are one list in `section`.
-void join_betas(std::vector<KeyValue>& keys, const std::string& section) {
-  const Json* first = find_key(keys, section + "beta1");
-  const Json* second = find_key(keys, section + "beta2");
-  if (first != nullptr && second != nullptr) {
-    const Json betas = Json::array({*first, *second});
-    keys.emplace_back(section + "betas", betas);
-  }
-  drop_keys(keys, section + "beta1");
-  drop_keys(keys, section + "beta2");
-}
-
-// DeepSpeed hands a schedule its parameters as they are, and the schedule sets
-// the rate itself.
-void finish_deepspeed(std::vector<KeyValue>& keys) {
-  join_betas(keys, "optimizer.params.");
-  if (find_key(keys, "optimizer.type") == nullptr) {
-    drop_keys(keys, "optimizer.");
-  }
-  if (find_key(keys, "fp16.enabled") == nullptr) {
-    drop_keys(keys, "fp16.");
-  }
-  const Json* found = find_key(keys, "scheduler.type");
-  const Json type = found == nullptr ? Json() : *found;
-  if (type.is_null()) {
-    drop_keys(keys, "scheduler.");
-    return;
-  }
-  if (type == Json("WarmupLR")) {
-    drop_keys(keys, "scheduler.params.total_num_steps");
-  }
-  const Json* lr = find_key(keys, "optimizer.params.lr");
-  if (lr != nullptr && type != Json("WarmupCosineLR")) {
-    const Json rate = *lr;
-    keys.emplace_back("scheduler.params.warmup_max_lr", rate);
-  }
-}
+// One row for each system that configs are written for.
+constexpr TargetRow kTargets[] = {
+    {System::kTriax, write_triax, finish_triax},
+    {System::kDeepSpeed, write_deepspeed, finish_deepspeed},
+    {System::kMegatron, write_megatron, finish_megatron},
+    {System::kTorchTitan, write_torchtitan, finish_torchtitan},
+    {System::kNanotron, write_nanotron, finish_nanotron},
+};
 
 }  // namespace
 
-std::string TargetWriter::write(const std::string& name, const Json& value) {
-  std::string why;
-  for (KeyValue& key : writer_(name, value, why)) {
-    const auto same = [&key](const KeyValue& other) {
-      return other.first == key.first;
-    };
-    if (std::none_of(keys_.begin(), keys_.end(), same)) {
-      keys_.push_back(std::move(key));
+std::string plain_schedule(const std::string& schedule) {
+  if (schedule == "cosine" || schedule == "WarmupCosineLR") {
+    return "cosine";
+  }
+  if (schedule == "linear" || schedule == "WarmupDecayLR") {
+    return "linear";
+  }
+  return schedule == "constant" || schedule == "WarmupLR" ? "constant" : "";
+}
+
+int64_t usual_steps(const TargetWriter& out) {
+  constexpr int64_t kFew = 1000;
+  const int64_t warmup = out.whole("warmup_steps", 0);
+  return warmup > 0 && warmup < (int64_t{1} << 40) ? std::max(kFew, 10 * warmup)
+                                                   : kFew;
+}
+
+int64_t usual_sequence(const TargetWriter& out) {
+  constexpr int64_t kUsual = 2048;
+  const int64_t tp = std::clamp<int64_t>(out.whole("tp", 1), 1, 1 << 12);
+  const int64_t cp = std::clamp<int64_t>(out.whole("cp", 1), 1, 1 << 12);
+  const int64_t unit = 2 * tp * cp;
+  const int64_t most = std::min(
+      kUsual, std::max<int64_t>(1, out.whole("max_positions", kUsual)));
+  return most < unit ? unit : most / unit * unit;
+}
+
+void stand_in_model(TargetWriter& out, const ModelKeys& keys) {
+  const char* const what = "the source does not say the model; give --model";
+  const int64_t tp = std::clamp<int64_t>(out.whole("tp", 1), 1, 1 << 12);
+  const int64_t pp = std::clamp<int64_t>(out.whole("pp", 1), 1, 1 << 12);
+  const auto said = [&out](const std::string& key) {
+    const Json* value = out.value(key);
+    return value != nullptr && value->is_number_integer()
+               ? std::clamp<int64_t>(value->get<int64_t>(), 1, 1 << 20)
+               : int64_t{1};
+  };
+  out.stand_in(keys.layers, (32 + pp - 1) / pp * pp, what);
+  out.stand_in(keys.heads, std::max<int64_t>(1, 32 / tp) * tp, what);
+  out.stand_in(keys.kv_heads, said(keys.heads), what);
+  out.stand_in(keys.hidden, 128 * said(keys.heads), what);
+  out.stand_in(keys.ffn, 4 * said(keys.hidden), what);
+  out.stand_in(keys.vocabulary, 32768, what);
+}
+
+bool is_adam(const std::string& optimizer) {
+  return optimizer == "adam" || optimizer == "adamw";
+}
+
+TargetWriter::TargetWriter(const TranslationSource& source, System to)
+    : source_(source), to_(to) {}
+
+int64_t TargetWriter::whole(std::string_view fact, int64_t or_else) const {
+  const NamedFact* found = find(fact);
+  return found != nullptr && found->value.is_number_integer()
+             ? found->value.get<int64_t>()
+             : or_else;
+}
+
+double TargetWriter::real(std::string_view fact, double or_else) const {
+  const NamedFact* found = find(fact);
+  return found != nullptr && found->value.is_number()
+             ? found->value.get<double>()
+             : or_else;
+}
+
+std::string TargetWriter::word(std::string_view fact,
+                               std::string_view or_else) const {
+  const NamedFact* found = find(fact);
+  return found != nullptr && found->value.is_string()
+             ? found->value.get<std::string>()
+             : std::string(or_else);
+}
+
+bool TargetWriter::flag(std::string_view fact, bool or_else) const {
+  const NamedFact* found = find(fact);
+  return found != nullptr && found->value.is_boolean()
+             ? found->value.get<bool>()
+             : or_else;
+}
+
+void TargetWriter::put(const std::string& key, Json value) {
+  if (this->value(key) == nullptr) {
+    keys_.push_back({key, std::move(value), current_, false});
+  } else {
+    imply();
+  }
+}
+
+void TargetWriter::lose(const std::string& why) {
+  lose_fact(current_, why);
+}
+
+void TargetWriter::carry(const std::string& fact) {
+  losses_.erase(fact);
+  implied_.push_back(fact);
+}
+
+void TargetWriter::lose_fact(const std::string& fact, const std::string& why) {
+  losses_[fact] = why;
+}
+
+const Json* TargetWriter::value(const std::string& key) const {
+  const auto found = std::ranges::find(keys_, key, &WrittenKey::key);
+  return found == keys_.end() ? nullptr : &found->value;
+}
+
+void TargetWriter::set(const std::string& key, Json value) {
+  if (this->value(key) == nullptr) {
+    keys_.push_back({key, std::move(value), "", false});
+  }
+}
+
+void TargetWriter::stand_in(const std::string& key,
+                            Json value,
+                            const std::string& what) {
+  if (this->value(key) == nullptr) {
+    open_.push_back(
+        fmt::format("{} ({} stands in): {}", key, dump_json(value), what));
+    keys_.push_back({key, std::move(value), "", true});
+  }
+}
+
+void TargetWriter::leave_open(const std::string& key, const std::string& what) {
+  if (value(key) == nullptr) {
+    open_.push_back(fmt::format(
+        "{}{}: {}", to_ == System::kMegatron ? "--" : "", key, what));
+  }
+}
+
+void TargetWriter::drop(const std::string& prefix, const std::string& why) {
+  for (const WrittenKey& key : keys_) {
+    if (key.key.starts_with(prefix) && !key.fact.empty()) {
+      losses_.emplace(key.fact, why);
     }
   }
-  return why;
+  std::erase_if(keys_, [&prefix](const WrittenKey& key) {
+    return key.key.starts_with(prefix);
+  });
+}
+
+Json TargetWriter::take(const std::string& key) {
+  const auto found = std::ranges::find(keys_, key, &WrittenKey::key);
+  if (found == keys_.end()) {
+    return nullptr;
+  }
+  Json value = std::move(found->value);
+  if (!found->fact.empty()) {
+    implied_.push_back(found->fact);
+  }
+  keys_.erase(found);
+  return value;
+}
+
+void TargetWriter::write_all() {
+  const auto row = std::ranges::find(kTargets, to_, &TargetRow::system);
+  for (const NamedFact& fact : source_.facts) {
+    current_ = fact.name;
+    row->write(*this, fact);
+    if (!is_carried(fact.name) && !losses_.contains(fact.name)) {
+      lose("it has no key for it");
+    }
+  }
+  current_.clear();
+  row->finish(*this);
+  judge_batch();
+}
+
+// Of four numbers that contradict each other, not all can be carried.
+void TargetWriter::judge_batch() {
+  constexpr int64_t kMax = 1 << 20;
+  int64_t product = 1;
+  for (const char* name : {"microbatch", "accumulation", "dp"}) {
+    const int64_t count = whole(name, 0);
+    if (count < 1 || count > kMax) {
+      return;
+    }
+    product *= count;
+  }
+  const int64_t global = whole("global_batch", product);
+  if (global != product) {
+    const std::string why = fmt::format(
+        "microbatch * accumulation * dp = {}, and not {}", product, global);
+    lose_fact("global_batch", why);
+    lose_fact("accumulation", why);
+  }
+}
+
+bool TargetWriter::is_carried(const std::string& fact) const {
+  return std::ranges::find(implied_, fact) != implied_.end() ||
+         is_written(fact);
+}
+
+bool TargetWriter::is_written(const std::string& fact) const {
+  return std::ranges::find(keys_, fact, &WrittenKey::fact) != keys_.end();
 }
 
 std::string TargetWriter::text() const {
-  std::vector<KeyValue> keys = keys_;
-  if (system_ == System::kDeepSpeed) {
-    finish_deepspeed(keys);
-  } else if (system_ == System::kTriax) {
-    join_betas(keys, "optimizer.");
-  }
-  switch (system_) {
-    case System::kDeepSpeed:
-      return tree_of(keys).dump(2) + "\n";
-    case System::kMegatron:
-      return flags_of(keys);
-    case System::kNanotron: {
-      std::string text;
-      write_yaml(tree_of(keys), 0, text);
-      return text;
-    }
-    case System::kTriax:
-    case System::kTorchTitan:
-      return toml_of(keys);
-  }
-  return "";
-}
-
-TargetWriter make_writer(System to) {
-  switch (to) {
-    case System::kTriax:
-      return {to, write_triax};
-    case System::kDeepSpeed:
-      return {to, write_deepspeed};
-    case System::kMegatron:
-      return {to, write_megatron};
-    case System::kTorchTitan:
-      return {to, write_torchtitan};
-    case System::kNanotron:
-      return {to, write_nanotron};
-  }
-  throw Error("there is no such system");
+  return text_of_target(to_, keys_);
 }
 
 }  // namespace triax

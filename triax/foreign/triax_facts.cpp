@@ -42,6 +42,11 @@ void add_training(const LoadedConfig& loaded, RunFacts& facts) {
       fact(loaded, "training.microbatch_size", training.microbatch_size);
   facts.global_batch =
       fact(loaded, "training.global_batch_size", training.global_batch_size);
+  if (training.gradient_accumulation_steps > 0) {
+    facts.accumulation = fact(loaded,
+                              "training.gradient_accumulation_steps",
+                              training.gradient_accumulation_steps);
+  }
   facts.steps = fact(loaded, "training.steps", training.steps);
   facts.seed = fact(loaded, "training.seed", training.seed);
   facts.clipping =

@@ -2,6 +2,7 @@
 #include "triax/model/attention.h"
 
 #include "triax/base/error.h"
+#include "triax/memory/recompute.h"
 
 namespace triax {
 
@@ -39,9 +40,11 @@ HeadCounts Attention::heads() const {
   return {num_queries, num_keys, head_dim_};
 }
 
-at::Tensor Attention::forward(const at::Tensor& x, const Place& place) {
+at::Tensor Attention::forward(const at::Tensor& x,
+                              const Place& place,
+                              const Redo& redo) {
   const HeadCounts counts = heads();
-  at::Tensor rows = qkv->forward(x);  // [B, S, (q + 2 k) D]
+  at::Tensor rows = qkv->forward(x, redo);  // [B, S, (q + 2 k) D]
   if (rotary_) {
     const RotaryAngles angles =
         rotary_->angles(place.first_position, rows.size(1), rows.scalar_type());
@@ -50,13 +53,25 @@ at::Tensor Attention::forward(const at::Tensor& x, const Place& place) {
   if (dropout_.probability == 0.0 || !place.is_training) {
     return out->forward(attend(rows, counts, place.document_ids));
   }
+  if (!redoes_probabilities) {
+    return out->forward(attend_dropping(rows, counts, place));
+  }
+  const auto segment = [this, counts, place](const at::Tensor& rows) {
+    return attend_dropping(rows, counts, place);
+  };
+  return out->forward(recompute(rows, segment, /*is_trained=*/false));
+}
+
+at::Tensor Attention::attend_dropping(const at::Tensor& rows,
+                                      const HeadCounts& counts,
+                                      const Place& place) const {
   const at::Tensor keep = attention_keep_mask(
       dropout_,
       place,
       first_head,
       {rows.size(0), counts.num_queries, rows.size(1), rows.size(1)});
-  return out->forward(attend_with_dropout(
-      rows, counts, place.document_ids, keep, dropout_.probability));
+  return attend_with_dropout(
+      rows, counts, place.document_ids, keep, dropout_.probability);
 }
 
 }  // namespace triax

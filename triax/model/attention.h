@@ -33,15 +33,24 @@ class Attention : public torch::nn::Module {
  public:
   explicit Attention(const AttentionOptions& options);
 
-  at::Tensor forward(const at::Tensor& x, const Place& place);
+  /// `redo` gives x again in backward.
+  at::Tensor forward(const at::Tensor& x,
+                     const Place& place,
+                     const Redo& redo = {});
   HeadCounts heads() const;
 
   std::shared_ptr<Linear> qkv;
   std::shared_ptr<Linear> out;
   /// The global index of the first query head here.
   int64_t first_head = 0;
+  /// Backward computes the probabilities again, where dropout needs them.
+  bool redoes_probabilities = false;
 
  private:
+  at::Tensor attend_dropping(const at::Tensor& rows,
+                             const HeadCounts& counts,
+                             const Place& place) const;
+
   const int64_t head_dim_;
   const DropoutOptions dropout_;
   const std::shared_ptr<Rotary> rotary_;

@@ -35,13 +35,27 @@ Block::Block(const BlockOptions& options) {
       "feed_forward_dropout", dropout(DropoutSite::kFeedForwardResidual));
 }
 
+void Block::recompute_selectively() {
+  redoes_norms_ = true;
+  attention->redoes_probabilities = true;
+  feed_forward->redoes_activation = true;
+}
+
 at::Tensor Block::forward(const at::Tensor& x, const Place& place) {
-  const at::Tensor attended =
-      attention->forward(attention_norm->forward(x), place);
+  const auto redo = [this](const at::Tensor& kept,
+                           const std::shared_ptr<Norm>& norm) {
+    return redoes_norms_ ? Redo{kept,
+                                [norm](const at::Tensor& input) {
+                                  return norm->forward(input);
+                                }}
+                         : Redo{};
+  };
+  const at::Tensor attended = attention->forward(
+      attention_norm->forward(x), place, redo(x, attention_norm));
   const at::Tensor middle =
       at::add(x, attention_dropout->forward(attended, place));
-  const at::Tensor fed =
-      feed_forward->forward(feed_forward_norm->forward(middle));
+  const at::Tensor fed = feed_forward->forward(
+      feed_forward_norm->forward(middle), redo(middle, feed_forward_norm));
   return at::add(middle, feed_forward_dropout->forward(fed, place));
 }
 

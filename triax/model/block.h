@@ -34,6 +34,9 @@ class Block : public torch::nn::Module {
   explicit Block(const BlockOptions& options);
 
   at::Tensor forward(const at::Tensor& x, const Place& place);
+  /// Backward computes norms, the activation function and the probabilities of
+  /// attention with dropout again; the products' outputs are kept.
+  void recompute_selectively();
 
   std::shared_ptr<Norm> attention_norm;
   std::shared_ptr<Attention> attention;
@@ -41,6 +44,9 @@ class Block : public torch::nn::Module {
   std::shared_ptr<FeedForward> feed_forward;
   std::shared_ptr<Dropout> attention_dropout;     // on what attention adds
   std::shared_ptr<Dropout> feed_forward_dropout;  // on what feed_forward adds
+
+ private:
+  bool redoes_norms_ = false;
 };
 
 }  // namespace triax

@@ -56,12 +56,19 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
                              .has_bias = options.has_bias}));
 }
 
-at::Tensor FeedForward::forward(const at::Tensor& x) {
-  const at::Tensor hidden = up->forward(x);
+at::Tensor FeedForward::activate(const at::Tensor& hidden) const {
   // LibTorch's own gelu backward keeps only its input.
-  return down->forward(activation_ == Activation::kSwiGlu
-                           ? swiglu(hidden)
-                           : at::gelu(hidden, "tanh"));
+  return activation_ == Activation::kSwiGlu ? swiglu(hidden)
+                                            : at::gelu(hidden, "tanh");
+}
+
+at::Tensor FeedForward::forward(const at::Tensor& x, const Redo& redo) {
+  const at::Tensor hidden = up->forward(x, redo);
+  if (!redoes_activation) {
+    return down->forward(activate(hidden));
+  }
+  const auto again = [this](const at::Tensor& kept) { return activate(kept); };
+  return down->forward(activate(hidden), {hidden, again});
 }
 
 at::Tensor swiglu(const at::Tensor& gate_up) {

@@ -28,12 +28,18 @@ class FeedForward : public torch::nn::Module {
  public:
   explicit FeedForward(const FeedForwardOptions& options);
 
-  at::Tensor forward(const at::Tensor& x);
+  /// `redo` gives x again in backward.
+  at::Tensor forward(const at::Tensor& x, const Redo& redo = {});
+
+  /// Backward computes the activation function again.
+  bool redoes_activation = false;
 
   std::shared_ptr<Linear> up;
   std::shared_ptr<Linear> down;
 
  private:
+  at::Tensor activate(const at::Tensor& hidden) const;
+
   const Activation activation_;
 };
 

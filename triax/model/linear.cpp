@@ -24,6 +24,12 @@ struct WeightGradientSeam : torch::CustomClassHolder {
   Linear::OnWeightGradient call;
 };
 
+struct RedoCall : torch::CustomClassHolder {
+  explicit RedoCall(std::function<at::Tensor(const at::Tensor&)> call)
+      : call(std::move(call)) {}
+  std::function<at::Tensor(const at::Tensor&)> call;
+};
+
 /// The product; its backward is where the weight's gradient may be put off.
 class Product : public torch::autograd::Function<Product> {
  public:
@@ -31,10 +37,16 @@ class Product : public torch::autograd::Function<Product> {
                             const at::Tensor& input,
                             const at::Tensor& weight,
                             at::ScalarType dtype,
+                            const Redo& redo,
                             const Linear::OnWeightGradient& on_gradient) {
     const at::Tensor x = input.to(dtype);
-    context->save_for_backward({x, weight});
+    context->save_for_backward({redo.call ? redo.kept.detach() : x, weight});
     context->saved_data["input_dtype"] = input.scalar_type();
+    context->saved_data["dtype"] = dtype;
+    if (redo.call) {
+      context->saved_data["redo"] =
+          c10::IValue::make_capsule(c10::make_intrusive<RedoCall>(redo.call));
+    }
     if (on_gradient) {
       context->saved_data["seam"] = c10::IValue::make_capsule(
           c10::make_intrusive<WeightGradientSeam>(on_gradient));
@@ -44,7 +56,6 @@ class Product : public torch::autograd::Function<Product> {
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& input = saved[0];
     const at::Tensor& weight = saved[1];
     const at::Tensor& grad = grads[0];
     at::Tensor grad_input;
@@ -54,6 +65,7 @@ class Product : public torch::autograd::Function<Product> {
                        .to(context->saved_data["input_dtype"].toScalarType());
     }
     if (context->needs_input_grad(1)) {
+      const at::Tensor input = input_again(context, saved[0]);
       const auto seam = context->saved_data.find("seam");
       if (seam != context->saved_data.end()) {
         c10::static_intrusive_pointer_cast<WeightGradientSeam>(
@@ -63,7 +75,20 @@ class Product : public torch::autograd::Function<Product> {
         grad_weight = weight_gradient(input, grad, weight.scalar_type());
       }
     }
-    return {grad_input, grad_weight, at::Tensor(), at::Tensor()};
+    return {grad_input, grad_weight, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+
+ private:
+  static at::Tensor input_again(AutogradContext* context,
+                                const at::Tensor& kept) {
+    const auto redo = context->saved_data.find("redo");
+    if (redo == context->saved_data.end()) {
+      return kept;
+    }
+    return c10::static_intrusive_pointer_cast<RedoCall>(
+               redo->second.toCapsule())
+        ->call(kept)
+        .to(context->saved_data["dtype"].toScalarType());
   }
 };
 
@@ -91,12 +116,26 @@ std::vector<ParameterSlot*> Linear::own_slots() {
   return slots;
 }
 
-at::Tensor Linear::forward(const at::Tensor& input) {
+Redo Linear::with_on_input(const at::Tensor& input, const Redo& redo) const {
+  if (!on_input || (!redo.call && !redoes_on_input)) {
+    return redo;
+  }
+  if (!redo.call) {
+    return {input, on_input};
+  }
+  return {redo.kept,
+          [call = redo.call, boundary = on_input](const at::Tensor& kept) {
+            return boundary(call(kept));
+          }};
+}
+
+at::Tensor Linear::forward(const at::Tensor& input, const Redo& redo) {
   TRIAX_CHECK(weight->tensor.defined(), weight->layout.name, " has no storage");
   const at::Tensor x = on_input ? on_input(input) : input;
   const at::ScalarType dtype =
       matmul_dtype.value_or(weight->tensor.scalar_type());
-  at::Tensor y = Product::apply(x, weight->tensor, dtype, on_weight_gradient);
+  at::Tensor y = Product::apply(
+      x, weight->tensor, dtype, with_on_input(input, redo), on_weight_gradient);
   if (!on_output) {
     return bias ? y.add_(bias->tensor) : y;
   }

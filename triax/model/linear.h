@@ -16,6 +16,13 @@ namespace triax {
 /// Must be differentiable where its result is.
 using Boundary = std::function<at::Tensor(const at::Tensor&)>;
 
+/// How backward gets a product's input again from something that is kept
+/// anyway, instead of keeping the input too. Empty: the input is kept.
+struct Redo {
+  at::Tensor kept;
+  std::function<at::Tensor(const at::Tensor& kept)> call;
+};
+
 struct LinearOptions {
   int64_t in_features = 0;
   int64_t out_features = 0;
@@ -35,13 +42,16 @@ class Linear : public ParameterModule {
   /// Without a bias, with another module's weight, which stays that module's.
   explicit Linear(std::shared_ptr<ParameterSlot> shared_weight);
 
-  at::Tensor forward(const at::Tensor& input);
+  /// `redo` must give `input`, in the same bits.
+  at::Tensor forward(const at::Tensor& input, const Redo& redo = {});
   std::vector<ParameterSlot*> own_slots() override;
 
   int64_t out_features() const { return weight->layout.shape[0]; }
   int64_t in_features() const { return weight->layout.shape[1]; }
 
   Boundary on_input;
+  /// Backward runs on_input again instead of keeping what it gave.
+  bool redoes_on_input = false;
   /// The bias is added after it: parts of a product are summed first.
   Boundary on_output;
   /// When set, backward calls it instead of computing the weight's gradient;
@@ -54,6 +64,9 @@ class Linear : public ParameterModule {
   std::shared_ptr<ParameterSlot> bias;  // null without bias
 
  private:
+  /// `redo`, or its like for a kept input, with on_input behind it.
+  Redo with_on_input(const at::Tensor& input, const Redo& redo) const;
+
   const bool owns_weight_;
 };
 

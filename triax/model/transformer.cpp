@@ -4,9 +4,11 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
 
+#include <algorithm>
 #include <string>
 
 #include "triax/base/error.h"
+#include "triax/memory/recompute.h"
 
 namespace triax {
 namespace {
@@ -110,8 +112,11 @@ at::Tensor Transformer::embed(const at::Tensor& ids, const Place& place) {
               "ids are [B, S] int64");
   at::Tensor hidden = embedding->forward(ids);
   if (position_embedding) {
-    const at::Tensor positions = at::arange(
-        place.first_position, place.first_position + ids.size(1), at::kLong);
+    // `hidden` may hold only a part of the sequence.
+    const int64_t first = place.first_position +
+                          embedding_dropout->sequence_part * hidden.size(1);
+    const at::Tensor positions =
+        at::arange(first, first + hidden.size(1), at::kLong);
     hidden =
         at::add(hidden, position_embedding->forward(positions.unsqueeze(0)));
   }
@@ -121,10 +126,49 @@ at::Tensor Transformer::embed(const at::Tensor& ids, const Place& place) {
 at::Tensor Transformer::forward(const at::Tensor& input, const Place& place) {
   at::Tensor hidden = embedding ? embed(input, place) : input;
   TRIAX_CHECK(hidden.dim() == 3, "hidden is [B, S, H]");
-  for (const auto& block : blocks) {
-    hidden = block->forward(hidden, place);
+  const size_t group =
+      group_size_ == 0 ? blocks.size() : static_cast<size_t>(group_size_);
+  for (size_t first = 0; first < blocks.size(); first += group) {
+    const size_t last = std::min(first + group, blocks.size());
+    const auto segment = [this, place, first, last](const at::Tensor& x) {
+      return run_blocks(x, place, first, last);
+    };
+    hidden = group_size_ == 0
+                 ? segment(hidden)
+                 : recompute(hidden, segment, is_trained(first, last));
   }
   return head ? head->forward(final_norm->forward(hidden)) : hidden;
+}
+
+at::Tensor Transformer::run_blocks(const at::Tensor& input,
+                                   const Place& place,
+                                   size_t first,
+                                   size_t last) {
+  at::Tensor hidden = input;
+  for (size_t i = first; i < last; ++i) {
+    hidden = blocks[i]->forward(hidden, place);
+  }
+  return hidden;
+}
+
+bool Transformer::is_trained(size_t first, size_t last) {
+  for (size_t i = first; i < last; ++i) {
+    for (const ParameterSlot* slot : collect_slots(*blocks[i])) {
+      if (slot->tensor.requires_grad()) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+void Transformer::set_recompute(const MemoryConfig& config) {
+  group_size_ = config.layers_of_a_kept_input();
+  if (config.recompute == Recompute::kSelective) {
+    for (const auto& block : blocks) {
+      block->recompute_selectively();
+    }
+  }
 }
 
 void set_matmul_dtype(Transformer& model, at::ScalarType dtype) {

@@ -36,6 +36,9 @@ class Transformer : public torch::nn::Module {
   /// no slot of its own; without the embedding it has head.weight.
   std::vector<ParameterSlot*> slots() { return collect_slots(*this); }
 
+  /// What backward computes again instead of keeping it.
+  void set_recompute(const MemoryConfig& config);
+
   // Null where the part, or the family, does not have it.
   std::shared_ptr<Embedding> embedding;
   std::shared_ptr<Embedding> position_embedding;
@@ -46,6 +49,14 @@ class Transformer : public torch::nn::Module {
 
  private:
   at::Tensor embed(const at::Tensor& ids, const Place& place);
+  /// Blocks [first, last) of this part.
+  at::Tensor run_blocks(const at::Tensor& input,
+                        const Place& place,
+                        size_t first,
+                        size_t last);
+  bool is_trained(size_t first, size_t last);
+
+  int64_t group_size_ = 0;  // blocks whose input alone is kept; 0: all is
 };
 
 /// The dtype of the matrix products and of attention. bf16 over fp32 weights:

@@ -187,8 +187,11 @@ std::unique_ptr<Optimizer> make_optimizer(
     if (betas.size() != 2 || !is_share(betas[0]) || !is_share(betas[1])) {
       throw Error("optimizer.betas must be two numbers in [0, 1)");
     }
-    if (!(config.eps >= 0.0)) {
-      throw Error("optimizer.eps must not be negative, not ", config.eps);
+    // 1e-30: fp32 kernels take it as fp32.
+    if (!(config.eps >= 1e-30)) {
+      throw Error("optimizer.eps must be at least 1e-30, not ",
+                  config.eps,
+                  ": what has no gradient, such as padding, would become NaN");
     }
     return std::make_unique<AdamW>(
         std::move(tensors), AdamW::Options{betas[0], betas[1], config.eps});

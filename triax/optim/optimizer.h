@@ -21,7 +21,7 @@ namespace triax {
 /// second moment otherwise. Slices that start and end at multiples of 64
 /// elements from the buffer's start therefore get the bits of the whole, and
 /// others may not: include a buffer's padding. Padding stays 0 (zero weight,
-/// zero gradient).
+/// zero gradient), with AdamW as long as eps is above 0 in the tensor's type.
 struct OptimizedTensor {
   at::Tensor parameter;
   at::Tensor gradient;

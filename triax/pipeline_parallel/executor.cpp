@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "triax/base/error.h"
+#include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 
 namespace triax {
@@ -60,7 +61,10 @@ void Executor::run() {
 
 void Executor::receive_activation(int microbatch) {
   Live& live = live_[microbatch];
-  live.input = calls_.make_activation(microbatch);
+  {
+    const MemoryScope memory(MemoryCategory::kActivations);
+    live.input = calls_.make_activation(microbatch);
+  }
   pp_.recv(as_buffer(live.input), pp_.rank() - 1);
   live.input.requires_grad_(keeps_graph_);
 }
@@ -68,6 +72,7 @@ void Executor::receive_activation(int microbatch) {
 void Executor::forward(int microbatch) {
   Live& live = live_[microbatch];
   const auto span = record(EventKind::kForward, microbatch);
+  const ActivationScope memory;
   live.output = calls_.forward(microbatch, live.input);
   const bool is_last_stage = pp_.rank() == pp_.size() - 1;
   if (!keeps_graph_ && is_last_stage) {
@@ -85,7 +90,10 @@ void Executor::send_activation(int microbatch) {
 
 void Executor::receive_gradient(int microbatch) {
   Live& live = live_.at(microbatch);
-  live.gradient = at::empty_like(live.output, at::MemoryFormat::Contiguous);
+  {
+    const MemoryScope memory(MemoryCategory::kCommunication);
+    live.gradient = at::empty_like(live.output, at::MemoryFormat::Contiguous);
+  }
   pp_.recv(as_buffer(live.gradient), pp_.rank() + 1);
 }
 

@@ -54,6 +54,9 @@ class StageCount {
         .part = part_, .num_live_microbatches = num_live_, .lines = {}};
     add_states(memory.lines);
     memory.lines.push_back(activations());
+    if (group_layers() > 0) {
+      memory.lines.push_back(recomputed());
+    }
     memory.lines.push_back(logits());
     memory.lines.push_back(pipeline());
     memory.lines.push_back(working());
@@ -73,20 +76,23 @@ class StageCount {
                                  size_.weight,
                                  format_count(stored.num_padding +
                                               bytes.parameters / size_.weight -
-                                              stored.num_stored))});
+                                              stored.num_stored)),
+                     /*is_state=*/true});
     lines.push_back(
         {"gradients",
          bytes.gradients,
          fmt::format("{} B x elements{}, {} of padding",
                      size_.weight,
                      is_sharded ? share : "",
-                     format_count(bytes.gradient_padding / size_.weight))});
+                     format_count(bytes.gradient_padding / size_.weight)),
+         /*is_state=*/true});
     if (is_sharded) {
       lines.push_back({"buckets",
                        bytes.buckets,
                        fmt::format("{} x the largest bucket, {}",
                                    bytes.num_blocks,
-                                   format_bytes(bytes.largest_bucket))});
+                                   format_bytes(bytes.largest_bucket)),
+                       /*is_state=*/true});
     }
     lines.push_back({"optimizer",
                      bytes.optimizer,
@@ -94,16 +100,50 @@ class StageCount {
                                  config_.optimizer.name,
                                  config_.optimizer.num_states(),
                                  size_.weight,
-                                 share)});
+                                 share),
+                     /*is_state=*/true});
   }
 
   MemoryLine activations() const {
+    if (group_layers() > 0) {
+      const int64_t groups =
+          (part_.num_layers + group_layers() - 1) / group_layers();
+      return {"activations",
+              num_live_ * (groups * stream_bytes() + end_bytes()),
+              fmt::format("live microbatches x (groups of {} layers x {} + {})",
+                          group_layers(),
+                          format_bytes(stream_bytes()),
+                          format_bytes(end_bytes()))};
+    }
     const int64_t each = part_.num_layers * layer_bytes() + end_bytes();
     return {"activations",
             num_live_ * each,
             fmt::format("live microbatches x (layers x {} + {})",
                         format_bytes(layer_bytes()),
                         format_bytes(end_bytes()))};
+  }
+
+  /// What the group of layers keeps whose backward runs.
+  MemoryLine recomputed() const {
+    const int64_t layers = std::min<int64_t>(group_layers(), part_.num_layers);
+    return {
+        "recomputed",
+        layers * layer_bytes(),
+        fmt::format("layers of one group x {}", format_bytes(layer_bytes()))};
+  }
+
+  /// Layers whose input alone is kept; 0 where more is.
+  int64_t group_layers() const {
+    return config_.memory.layers_of_a_kept_input();
+  }
+
+  bool is_selective() const {
+    return config_.memory.recompute == Recompute::kSelective;
+  }
+
+  /// The residual stream of a microbatch.
+  int64_t stream_bytes() const {
+    return tokens_ * model_.hidden_size / sequence_shares() * size_.weight;
   }
 
   /// What a layer keeps: norms their input, products their input, attention
@@ -113,13 +153,19 @@ class StageCount {
     const int64_t heads = local_heads(model_, tp_);
     const int64_t kv_heads = local_key_value_heads(model_, tp_);
     const int64_t F = shard_range(model_.intermediate_size, tp_, 0).length;
-    const int64_t norms = 2 * (H / sequence_shares() + num_statistics());
-    const int64_t inputs = 2 * H;
+    const int64_t inputs = is_selective() ? 0 : 2 * H / sequence_shares();
     const int64_t attention = (2 * heads + 2 * kv_heads) * model_.head_dim;
-    const int64_t feed_forward = (is_llama_ ? 3 : 2) * F;
-    return tokens_ * (size_.weight * (norms + heads) +
-                      size_.product * (inputs + attention + feed_forward)) +
+    const int64_t products = (is_llama_ ? 2 : 1) * F;
+    const int64_t feed_forward = products + (is_selective() ? 0 : F);
+    return 2 * norm_bytes() + tokens_ * size_.weight * heads +
+           tokens_ * size_.product * (inputs + attention + feed_forward) +
            dropout_bytes(heads);
+  }
+
+  /// A norm keeps its input and numbers for each row.
+  int64_t norm_bytes() const {
+    return tokens_ / sequence_shares() * size_.weight *
+           (model_.hidden_size + num_statistics());
   }
 
   /// One byte an element that may be dropped; attention keeps probabilities.
@@ -128,7 +174,7 @@ class StageCount {
     if (model_.resid_pdrop > 0.0) {
       nbytes += 2 * tokens_ * model_.hidden_size / sequence_shares();
     }
-    if (model_.attn_pdrop > 0.0) {
+    if (model_.attn_pdrop > 0.0 && !is_selective()) {
       nbytes +=
           tokens_ * config_.data.sequence_length * heads * (size_.product + 1);
     }
@@ -144,9 +190,7 @@ class StageCount {
       nbytes += model_.embd_pdrop > 0.0 ? tokens_ * H / sequence_shares() : 0;
     }
     if (part_.has_head) {
-      nbytes +=
-          tokens_ * (size_.weight * (H / sequence_shares() + num_statistics()) +
-                     size_.product * H);
+      nbytes += norm_bytes() + tokens_ * H / sequence_shares() * size_.product;
     }
     return nbytes;
   }
@@ -166,8 +210,7 @@ class StageCount {
 
   /// Each live microbatch's output; one gradient that came, one that goes.
   MemoryLine pipeline() const {
-    const int64_t message =
-        tokens_ * model_.hidden_size / sequence_shares() * size_.weight;
+    const int64_t message = stream_bytes();
     const int64_t outputs = is_last_ ? 0 : num_live_ + 1;
     const int64_t sent_gradients = part_.has_embedding ? 0 : 1;
     return {"pipeline",
@@ -194,9 +237,7 @@ class StageCount {
   int64_t num_statistics() const { return is_llama_ ? 1 : 2; }
 
   /// Ranks that split the residual stream among them.
-  int64_t sequence_shares() const {
-    return config_.parallel.sequence_parallel ? tp_ : 1;
-  }
+  int64_t sequence_shares() const { return config_.sequence_shares(); }
 
   const RunConfig& config_;
   const ModelConfig& model_;
@@ -220,9 +261,16 @@ int64_t StageMemory::total_bytes() const {
   return total;
 }
 
+int64_t StageMemory::state_bytes() const {
+  int64_t total = 0;
+  for (const MemoryLine& line : lines) {
+    total += line.is_state ? line.nbytes : 0;
+  }
+  return total;
+}
+
 std::vector<StageMemory> predict_memory(const RunConfig& config) {
-  TRIAX_CHECK(config.parallel.zero <= 2 && config.memory.recompute == "none" &&
-                  config.memory.offload == "none",
+  TRIAX_CHECK(config.parallel.zero <= 2 && config.memory.offload == "none",
               "not modelled");
   std::vector<StageMemory> stages;
   for (const ModelPart& part : split_stages(config.model, config.parallel)) {

@@ -15,6 +15,7 @@ struct MemoryLine {
   std::string what;
   int64_t nbytes = 0;
   std::string formula;
+  bool is_state = false;  // kept from step to step
 };
 
 /// The memory of each rank of one pipeline stage: the ranks of a stage store
@@ -25,17 +26,24 @@ struct StageMemory {
   std::vector<MemoryLine> lines;
 
   int64_t total_bytes() const;
+  /// Of those lines that are kept from step to step.
+  int64_t state_bytes() const;
 };
 
 /// Peak bytes of a training step by stage, for a resolved config without
-/// ZeRO 3, recompute and offload:
+/// ZeRO 3 and offload:
 ///   parameters, gradients, buckets, optimizer state   plan/zero_stages: what
 ///                 the rank with most of them holds, padding included
 ///   activations   what the layers keep for backward, for each microbatch that
 ///                 the schedule's own action list holds at its peak; with
 ///                 fp16-sized elements and equal shares a Llama layer keeps
 ///                 s b [8 h + ((4 + 4 k/a) h + 6 f) / tp] bytes (Korthikanti et
-///                 al. 2022, with flash attention and SwiGLU)
+///                 al. 2022, with flash attention and SwiGLU), all of it
+///                 divided by tp with sequence parallelism. Selective
+///                 recompute leaves out 4 h (what norms give) and 2 f (the
+///                 gated product); full keeps 2 h a layer
+///   recomputed    with full recompute: what one layer, or group, keeps while
+///                 its backward runs
 ///   logits        s b V/tp elements kept for each live microbatch
 ///   pipeline      stage outputs and gradients of them on their way
 ///   working       the largest temporaries of one backward

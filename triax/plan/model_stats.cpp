@@ -5,6 +5,19 @@
 #include "triax/plan/logical_parameters.h"
 
 namespace triax {
+namespace {
+
+/// Of q kᵀ and of the product with v, for one token in all layers.
+double attention_forward_flops(const ModelConfig& model,
+                               int64_t sequence_length,
+                               FlopsKind kind) {
+  const double whole =
+      4.0 * model.num_hidden_layers * sequence_length *
+      static_cast<double>(model.num_attention_heads * model.head_dim);
+  return kind == FlopsKind::kCausal ? whole / 2 : whole;
+}
+
+}  // namespace
 
 int64_t num_parameters(const ModelConfig& model) {
   int64_t count = 0;
@@ -49,11 +62,26 @@ std::string_view flops_formula(FlopsKind kind) {
 double flops_per_token(const ModelConfig& model,
                        int64_t sequence_length,
                        FlopsKind kind) {
-  const double attention =
-      12.0 * model.num_hidden_layers * sequence_length *
-      static_cast<double>(model.num_attention_heads * model.head_dim);
   return 6.0 * num_matmul_parameters(model) +
-         (kind == FlopsKind::kCausal ? attention / 2 : attention);
+         3.0 * attention_forward_flops(model, sequence_length, kind);
+}
+
+double recomputed_flops_per_token(const RunConfig& config, FlopsKind kind) {
+  const ModelConfig& model = config.model;
+  const double attention =
+      attention_forward_flops(model, config.data.sequence_length, kind);
+  switch (config.memory.recompute) {
+    case Recompute::kNone:
+      return 0.0;
+    case Recompute::kSelective:
+      return model.attn_pdrop > 0.0 ? attention : 0.0;
+    case Recompute::kFull:
+    case Recompute::kEveryK: {
+      const int64_t head = model.vocab_size * model.hidden_size;
+      return 2.0 * (num_matmul_parameters(model) - head) + attention;
+    }
+  }
+  return 0.0;
 }
 
 double model_flops_utilization(double tokens_per_second,

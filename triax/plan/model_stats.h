@@ -44,6 +44,11 @@ double flops_per_token(const ModelConfig& model,
                        int64_t sequence_length,
                        FlopsKind kind);
 
+/// Operations that recompute adds to those of one token: a second forward of
+/// the layers (2 N' + 4 L s a d; N' without the head), or of attention's
+/// products where selective recompute redoes its probabilities.
+double recomputed_flops_per_token(const RunConfig& config, FlopsKind kind);
+
 /// Model FLOPs utilization: the share of `peak_flops` (of all ranks together,
 /// per second) that the model's own operations are.
 double model_flops_utilization(double tokens_per_second,

@@ -8,12 +8,47 @@
 
 namespace triax {
 
+namespace {
+
+void split_sequence(Linear& product, const Boundary& on_input) {
+  product.on_input = on_input;
+  product.redoes_on_input = true;
+}
+
+/// The residual stream holds this rank's part of the sequence.
+void apply_sequence_parallel(Transformer& model, Group& tp) {
+  const Boundary gather = gather_sequence(tp);
+  const Boundary scatter = scatter_sequence(tp);
+  if (model.embedding) {
+    model.embedding->on_output = scatter;
+    model.embedding_dropout->sequence_part = tp.rank();
+  }
+  for (const auto& block : model.blocks) {
+    split_sequence(*block->attention->qkv, gather);
+    block->attention->out->on_output = scatter;
+    split_sequence(*block->feed_forward->up, gather);
+    block->feed_forward->down->on_output = scatter;
+    block->attention_dropout->sequence_part = tp.rank();
+    block->feed_forward_dropout->sequence_part = tp.rank();
+  }
+  if (model.head) {
+    split_sequence(*model.head, gather);
+  }
+}
+
+}  // namespace
+
 void apply_tensor_parallel(Transformer& model,
                            const ModelConfig& config,
                            const ModelPart& part,
-                           Group& tp) {
+                           Group& tp,
+                           bool splits_sequence) {
   set_layouts(model, parameter_layouts(config, part, tp.size(), tp.rank()));
   if (tp.size() == 1) {
+    return;
+  }
+  if (splits_sequence) {
+    apply_sequence_parallel(model, tp);
     return;
   }
   if (model.embedding) {

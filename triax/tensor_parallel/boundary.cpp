@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/tensor_parallel/boundary.h"
 
+#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "triax/base/error.h"
 #include "triax/mesh/tensor_group.h"
 
 namespace triax {
@@ -46,7 +48,78 @@ struct ReduceFrom : torch::autograd::Function<ReduceFrom> {
   }
 };
 
+/// Every rank's [B, S / n, H], in rank order along the sequence.
+at::Tensor gathered(const at::Tensor& part, Group& group) {
+  const int64_t n = group.size();
+  const at::Tensor mine = part.contiguous();
+  const at::Tensor all =
+      at::empty({n, part.size(0), part.size(1), part.size(2)}, part.options());
+  group.all_gather(as_buffer(mine), as_buffer(all));
+  return all.transpose(0, 1).reshape(
+      {part.size(0), n * part.size(1), part.size(2)});
+}
+
+/// This rank's part of the sum of every rank's [B, S, H].
+at::Tensor scattered(const at::Tensor& whole, Group& group) {
+  const int64_t n = group.size();
+  TRIAX_CHECK(whole.size(1) % n == 0,
+              "a sequence of ",
+              whole.size(1),
+              " over ",
+              n,
+              " ranks");
+  const int64_t length = whole.size(1) / n;
+  const at::Tensor parts =
+      whole.reshape({whole.size(0), n, length, whole.size(2)})
+          .transpose(0, 1)
+          .contiguous();
+  const at::Tensor mine =
+      at::empty({whole.size(0), length, whole.size(2)}, whole.options());
+  group.reduce_scatter(as_buffer(parts), as_buffer(mine));
+  return mine;
+}
+
+struct GatherSequence : torch::autograd::Function<GatherSequence> {
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& x,
+                            int64_t group) {
+    context->saved_data["group"] = group;
+    return gathered(x, *reinterpret_cast<Group*>(group));
+  }
+  static variable_list backward(AutogradContext* context,
+                                variable_list gradients) {
+    return {scattered(gradients[0], *group_of(context)), at::Tensor()};
+  }
+};
+
+struct ScatterSequence : torch::autograd::Function<ScatterSequence> {
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& x,
+                            int64_t group) {
+    context->saved_data["group"] = group;
+    return scattered(x, *reinterpret_cast<Group*>(group));
+  }
+  static variable_list backward(AutogradContext* context,
+                                variable_list gradients) {
+    return {gathered(gradients[0], *group_of(context)), at::Tensor()};
+  }
+};
+
 }  // namespace
+
+std::function<at::Tensor(const at::Tensor&)> gather_sequence(Group& group) {
+  const auto handle = reinterpret_cast<int64_t>(&group);
+  return [handle](const at::Tensor& x) {
+    return GatherSequence::apply(x, handle);
+  };
+}
+
+std::function<at::Tensor(const at::Tensor&)> scatter_sequence(Group& group) {
+  const auto handle = reinterpret_cast<int64_t>(&group);
+  return [handle](const at::Tensor& x) {
+    return ScatterSequence::apply(x, handle);
+  };
+}
 
 std::function<at::Tensor(const at::Tensor&)> copy_to(Group& group) {
   const auto handle = reinterpret_cast<int64_t>(&group);

@@ -21,4 +21,17 @@ std::function<at::Tensor(const at::Tensor&)> copy_to(Group& group);
 /// inputs: each rank has only a partial sum.
 std::function<at::Tensor(const at::Tensor&)> reduce_from(Group& group);
 
+// The two of sequence parallelism, g and its conjugate of Korthikanti et al.
+// 2022 (section 4.2.2): between the regions of tensor parallelism each rank
+// holds one of equal parts of the sequence, dim 1 of [B, S, H]. A sum of the
+// ranks is rounded as reduce_from rounds it: in rank order.
+
+/// Forward [B, S / n, H] → [B, S, H], from all ranks; backward sums the
+/// gradient and keeps this rank's part.
+std::function<at::Tensor(const at::Tensor&)> gather_sequence(Group& group);
+
+/// Forward sums [B, S, H] over the group and keeps this rank's part; backward
+/// gathers the gradient. n must divide S (checked).
+std::function<at::Tensor(const at::Tensor&)> scatter_sequence(Group& group);
+
 }  // namespace triax

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "triax/base/error.h"
 #include "triax/mesh/tensor_group.h"
@@ -41,7 +42,7 @@ class Assembler {
     if (!logical.defined()) {
       logical = at::full(piece.logical_shape,
                          std::numeric_limits<double>::quiet_NaN(),
-                         at::kDouble);
+                         part.options());
     }
     const std::vector<int64_t> key = start_of(piece);
     const auto [owner, is_new] =
@@ -68,20 +69,17 @@ class Assembler {
                const std::string& name,
                int first_rank,
                int second_rank) {
-    if (first.equal(second)) {
+    if (first.equal(second) || !drifted_.insert(name).second) {
       return;
     }
-    const double difference = (first - second).abs().max().item<double>();
-    result_.drifted.push_back(detail::join(name,
-                                           " differs between ranks ",
-                                           first_rank,
-                                           " and ",
-                                           second_rank,
-                                           " by ",
-                                           difference));
+    const at::Tensor difference =
+        (first.to(at::kDouble) - second.to(at::kDouble)).abs().max();
+    result_.drifted.push_back(
+        {name, first_rank, second_rank, difference.item<double>()});
   }
 
   GatheredTensors result_;
+  std::set<std::string> drifted_;
   std::map<std::string, int64_t> placed_;
   std::map<std::pair<std::string, std::vector<int64_t>>, int> owners_;
 };
@@ -97,15 +95,24 @@ std::vector<ParameterLayout> sorted_layouts(const RunConfig& config,
   return layouts;
 }
 
-at::Tensor as_fp64(const ParameterSlot& slot, SlotTensor which) {
+at::Tensor stored(const ParameterSlot& slot, SlotTensor which) {
   const at::Tensor tensor = which(slot);
   return (tensor.defined() ? tensor : at::zeros_like(slot.tensor))
       .detach()
-      .to(at::kDouble)
       .contiguous();
 }
 
 }  // namespace
+
+std::string to_text(const Drift& drift) {
+  return detail::join(drift.name,
+                      " differs between ranks ",
+                      drift.first_rank,
+                      " and ",
+                      drift.second_rank,
+                      " by ",
+                      drift.difference);
+}
 
 at::Tensor weight_of(const ParameterSlot& slot) {
   return slot.tensor;
@@ -125,20 +132,22 @@ GatheredTensors gather_logical(const RunConfig& config,
   Group& world = mesh.world();
   const std::vector<ModelPart> parts =
       split_stages(config.model, config.parallel);
+  const at::ScalarType dtype =
+      to_scalar_type(storage_dtype(config.training.precision));
   Assembler assembler;
   for (int rank = 0; rank < world.size(); ++rank) {
     const Coord coord = mesh.dims().coord(rank);
     for (const auto& layout :
          sorted_layouts(config, parts[coord.pp], coord.tp)) {
       if (rank == world.rank()) {
-        const at::Tensor tensor = as_fp64(*mine.at(layout.name), which);
+        const at::Tensor tensor = stored(*mine.at(layout.name), which);
         if (rank == 0) {
           assembler.place(tensor, layout, rank);
         } else {
           world.send(as_buffer(tensor), 0);
         }
       } else if (world.rank() == 0) {
-        const at::Tensor tensor = at::empty(layout.shape, at::kDouble);
+        const at::Tensor tensor = at::empty(layout.shape, dtype);
         world.recv(as_buffer(tensor), rank);
         assembler.place(tensor, layout, rank);
       }

@@ -16,13 +16,23 @@ namespace triax {
 /// By logical name.
 using TensorMap = std::map<std::string, at::Tensor>;
 
+/// Two ranks hold different copies of elements of one logical parameter.
+struct Drift {
+  std::string name;
+  int first_rank = 0;
+  int second_rank = 0;
+  double difference = 0;  // the largest
+};
+
+/// "NAME differs between ranks 0 and 1 by 0.25".
+std::string to_text(const Drift& drift);
+
 /// What a layout's ranks hold, put together under logical names.
 struct GatheredTensors {
-  /// In the logical shape, fp64.
+  /// In the logical shape and the stored dtype.
   TensorMap tensors;
-  /// Logical parameters of which two ranks hold different copies, with the
-  /// largest difference and both ranks, as sentences.
-  std::vector<std::string> drifted;
+  /// The first drift of each logical parameter that has one.
+  std::vector<Drift> drifted;
 };
 
 /// Which tensor of a slot is gathered; undefined ones count as zeros.

@@ -3,8 +3,8 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -72,17 +72,21 @@ class NextToken {
   /// The token after `tokens`, the same on every rank.
   int64_t after(const std::vector<int64_t>& tokens,
                 const GenerateOptions& options) {
+    // Ranks that split the sequence need a multiple of their number. What is
+    // put behind the tokens is not seen by them.
+    const int64_t shares = config_.sequence_shares();
+    const int64_t longest =
+        config_.model.max_position_embeddings / shares * shares;
     const auto length = static_cast<int64_t>(tokens.size());
-    length_ = std::min(length, config_.model.max_position_embeddings);
-    window_ =
-        at::from_blob(const_cast<int64_t*>(tokens.data()) + (length - length_),
-                      {1, length_},
-                      at::kLong);
+    const int64_t seen = std::min(length, longest);
+    length_ = (seen + shares - 1) / shares * shares;
+    window_ = at::zeros({1, length_}, at::kLong);
+    std::copy(tokens.end() - seen, tokens.end(), window_.data_ptr<int64_t>());
     executor_.run();
     int64_t token = 0;
     if (mesh_.is_last_stage()) {
       const at::Tensor logits = whole_logits(
-          output_[0][-1], rank_model_.loss, mesh_.group(Axis::kTp));
+          output_[0][seen - 1], rank_model_.loss, mesh_.group(Axis::kTp));
       token = pick_token(logits, options, tokens.size());
     }
     mesh_.group(Axis::kPp).broadcast({&token, 1, DType::kInt64},
@@ -102,8 +106,9 @@ class NextToken {
     };
     calls.make_activation = [this](int) {
       const DType dtype = storage_dtype(config_.training.precision);
-      return at::empty({1, length_, config_.model.hidden_size},
-                       to_scalar_type(dtype));
+      return at::empty(
+          {1, length_ / config_.sequence_shares(), config_.model.hidden_size},
+          to_scalar_type(dtype));
     };
     return calls;
   }

@@ -32,6 +32,36 @@ Json to_json(const TimeShares& shares) {
           {"other", shares.other}};
 }
 
+/// With what recompute adds: hardware FLOPs utilization.
+double hfu(const RunFacts& facts, double tokens_per_second) {
+  return model_flops_utilization(
+      tokens_per_second,
+      facts.flops_per_token + facts.recomputed_flops_per_token,
+      facts.peak_flops);
+}
+
+/// The bytes of each category at the ranks' peaks, by rank.
+Json to_json(const std::vector<RankMemory>& ranks) {
+  Json json = Json::object();
+  for (const RankMemory& rank : ranks) {
+    json["total"].push_back(rank.peak.total());
+    for (size_t i = 0; i < kNumMemoryCategories; ++i) {
+      json[std::string(kMemoryCategoryNames[i])].push_back(
+          rank.peak.by_category[i]);
+    }
+  }
+  return json;
+}
+
+/// Of the rank with most.
+int64_t resident_peak(const std::vector<RankMemory>& ranks) {
+  int64_t peak = 0;
+  for (const RankMemory& rank : ranks) {
+    peak = std::max(peak, rank.resident_peak);
+  }
+  return peak;
+}
+
 double mfu(const RunFacts& facts, double tokens_per_second) {
   return model_flops_utilization(
       tokens_per_second, facts.flops_per_token, facts.peak_flops);
@@ -58,7 +88,9 @@ void MetricsFile::write(const StepRecord& record) {
                {"tokens_per_second", tokens_per_second},
                {"step_seconds", record.seconds},
                {"mfu", mfu(facts_, tokens_per_second)},
-               {"memory_peak_bytes", record.peak_memory_bytes}};
+               {"hfu", hfu(facts_, tokens_per_second)},
+               {"memory_peak_bytes", resident_peak(record.memory)},
+               {"memory_at_peak", to_json(record.memory)}};
   if (record.validation_loss) {
     line["validation_loss"] = *record.validation_loss;
   }
@@ -100,7 +132,7 @@ std::string StepLine::text(const StepRecord& record) {
       format_count(static_cast<int64_t>(speed)),
       format_count(per_rank),
       100 * mfu(facts_, speed),
-      static_cast<double>(record.peak_memory_bytes) / kGib,
+      static_cast<double>(resident_peak(record.memory)) / kGib,
       static_cast<double>(facts_.memory_bytes) / kGib,
       format_duration(record.seconds),
       format_duration(left));

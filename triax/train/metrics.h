@@ -5,7 +5,9 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "triax/train/memory_report.h"
 #include "triax/train/time_shares.h"
 #include "triax/train/trainer.h"
 
@@ -16,6 +18,7 @@ struct RunFacts {
   int64_t num_steps = 0;
   int world_size = 1;
   double flops_per_token = 0;
+  double recomputed_flops_per_token = 0;
   std::string flops_name;  // the formula's: "causal"
   double peak_flops = 0;   // of all ranks together
   int64_t memory_bytes = 0;
@@ -25,7 +28,7 @@ struct RunFacts {
 struct StepRecord {
   StepStats stats;
   double seconds = 0;
-  int64_t peak_memory_bytes = 0;  // of the rank that holds most
+  std::vector<RankMemory> memory;  // by rank
   std::optional<double> validation_loss;
   std::optional<double> gradient_noise_scale;
   std::optional<TimeShares> shares;

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "triax/base/error.h"
+#include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 #include "triax/model/allocate.h"
 #include "triax/plan/stage_split.h"
@@ -98,6 +99,13 @@ void break_weights(const RunConfig& config,
 void break_boundaries(const DeviceMesh& mesh,
                       RankModel& rank_model,
                       Break broken) {
+  if (broken == Break::kFirstSequencePart) {
+    rank_model.model->apply([](torch::nn::Module& module) {
+      if (auto* dropout = dynamic_cast<Dropout*>(&module)) {
+        dropout->sequence_part = 0;
+      }
+    });
+  }
   if (!mesh.is_first_stage()) {
     return;
   }
@@ -125,13 +133,19 @@ void break_loss(const DeviceMesh& mesh, LossOptions& loss, Break broken) {
 RankModel build_rank_model(const RunConfig& config,
                            DeviceMesh& mesh,
                            Break broken) {
+  const MemoryScope memory(MemoryCategory::kParameters);
   RankModel rank_model;
   rank_model.part =
       split_stages(config.model, config.parallel)[mesh.coord().pp];
   rank_model.model =
       std::make_shared<Transformer>(config.model, rank_model.part);
   Group& tp = mesh.group(Axis::kTp);
-  apply_tensor_parallel(*rank_model.model, config.model, rank_model.part, tp);
+  apply_tensor_parallel(*rank_model.model,
+                        config.model,
+                        rank_model.part,
+                        tp,
+                        config.parallel.sequence_parallel);
+  rank_model.model->set_recompute(config.memory);
   rank_model.loss = vocab_parallel_loss(config, tp);
   rank_model.slots = rank_model.model->slots();
   break_boundaries(mesh, rank_model, broken);

@@ -11,13 +11,16 @@
 #include "triax/base/error.h"
 #include "triax/base/file.h"
 #include "triax/base/log.h"
+#include "triax/base/machine.h"
 #include "triax/base/units.h"
 #include "triax/comm/fork_ranks.h"
+#include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 #include "triax/plan/memory_model.h"
 #include "triax/plan/model_stats.h"
 #include "triax/train/generate.h"
-#include "triax/train/machine.h"
+#include "triax/train/matmul_timer.h"
+#include "triax/train/memory_report.h"
 #include "triax/train/metrics.h"
 #include "triax/train/time_shares.h"
 #include "triax/train/trainer.h"
@@ -44,10 +47,6 @@ at::ScalarType matmul_type(Precision precision) {
   return precision == Precision::kBf16Autocast
              ? at::kBFloat16
              : to_scalar_type(storage_dtype(precision));
-}
-
-std::string coord_text(const Coord& coord) {
-  return fmt::format("dp {}, pp {}, tp {}", coord.dp, coord.pp, coord.tp);
 }
 
 /// Makes the groups' links as slow as the config wants them.
@@ -88,21 +87,33 @@ class Session {
         mesh_(make_parallel_dims(config.parallel), std::move(world)),
         recorder_(board, mesh_.rank()),
         display_(options.is_quiet || mesh_.rank() != 0) {
-    board_->set_coord(mesh_.rank(), coord_text(mesh_.coord()));
+    board_->set_coord(mesh_.rank(), to_text(mesh_.coord()));
+    this_rank_memory().set_limit(config_.memory.limit);
     emulate_links(
         config_.comm, mesh_, static_cast<uint64_t>(config_.training.seed));
   }
 
   int run() {
+    try {
+      return run_all();
+    } catch (const OutOfMemory& error) {
+      throw Error(failure_text(error));
+    }
+  }
+
+ private:
+  int run_all() {
     const Clock::time_point start = Clock::now();
-    Trainer trainer(
-        config_,
-        mesh_,
-        recorder_,
-        {.broken = Break::kNone, .on_failure = [this](const std::string& text) {
-           board_->fail(mesh_.rank(), text);
-         }});
+    Trainer trainer(config_,
+                    mesh_,
+                    recorder_,
+                    {.broken = Break::kNone,
+                     .on_failure = [this](const std::exception& error) {
+                       board_->fail(mesh_.rank(), failure_text(error));
+                     }});
     facts_ = gather_facts();
+    // The products that measured the machine are no part of the training.
+    this_rank_memory().reset_peak();
     say_facts(trainer);
     train(trainer);
     if (!is_stopped_) {
@@ -115,13 +126,21 @@ class Session {
     return is_stopped_ ? 130 : 0;
   }
 
- private:
+  std::string failure_text(const std::exception& error) const {
+    const auto* memory = dynamic_cast<const OutOfMemory*>(&error);
+    return memory == nullptr
+               ? error.what()
+               : out_of_memory_text(config_, mesh_.rank(), memory->request());
+  }
+
   RunFacts gather_facts() {
     RunFacts facts;
     facts.num_steps = config_.training.steps;
     facts.world_size = mesh_.dims().world_size();
     facts.flops_per_token = flops_per_token(
         config_.model, config_.data.sequence_length, FlopsKind::kCausal);
+    facts.recomputed_flops_per_token =
+        recomputed_flops_per_token(config_, FlopsKind::kCausal);
     facts.flops_name = flops_formula(FlopsKind::kCausal);
     facts.peak_flops = measure_peak();
     facts.memory_bytes = machine_memory_bytes();
@@ -220,8 +239,7 @@ class Session {
     if (is_validation_step(trainer)) {
       record.validation_loss = trainer.validate();
     }
-    record.peak_memory_bytes = static_cast<int64_t>(
-        max_over(mesh_.world(), static_cast<double>(peak_memory_bytes())));
+    record.memory = gather_memory(mesh_.world());
     return record;
   }
 
@@ -236,6 +254,9 @@ class Session {
     const double done = static_cast<double>(record.stats.step) /
                         static_cast<double>(facts_.num_steps);
     display_.show(line.text(record), done);
+    if (record.stats.step == 1) {
+      display_.say("  " + peak_text(config_, record.memory));
+    }
     if (record.shares) {
       display_.say("  " + to_string(*record.shares));
     }
@@ -310,7 +331,7 @@ int run_verify(const RunConfig& config,
     verify_options.broken = parse_break(options.break_name, config);
   }
   DeviceMesh mesh(make_parallel_dims(config.parallel), std::move(world));
-  board->set_coord(mesh.rank(), coord_text(mesh.coord()));
+  board->set_coord(mesh.rank(), to_text(mesh.coord()));
   const VerifyReport report = verify(config, mesh, board, verify_options);
   if (mesh.rank() != 0) {
     return 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "triax/data_parallel/grad_norm.h"
+#include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 #include "triax/optim/parameter_groups.h"
 #include "triax/plan/sharding.h"
@@ -41,7 +42,9 @@ TrainedParameters::TrainedParameters(const RunConfig& config,
       mesh_(mesh),
       rank_model_(rank_model),
       broken_(broken),
-      partial_(config.model, mesh.group(Axis::kTp)),
+      partial_(config.model,
+               mesh.group(Axis::kTp),
+               config.parallel.sequence_parallel),
       groups_(mesh.group(Axis::kDp), num_shards(config.parallel)) {
   check_parameter_groups(
       config_.optimizer,
@@ -69,14 +72,20 @@ void TrainedParameters::make_gradients() {
   layout_ = flat_layout(config_, layouts);
   mine_ = slices_of_shard(layout_, groups_.shard());
   if (groups_.shards() != nullptr) {
+    const MemoryScope memory(MemoryCategory::kParameters);
     parameters_ = std::make_unique<FlatParameters>(parameters, layout_);
   }
+  const MemoryScope memory(MemoryCategory::kGradients);
   gradients_ = make_replica_gradients(
       config_.parallel.zero, std::move(parameters), layout_, groups_);
 }
 
 void TrainedParameters::make_optimizer_slices() {
-  const auto settings = settings_by_name(config_, rank_model_.part);
+  RunConfig config = config_;
+  if (broken_ == Break::kIgnoreGroups) {
+    config.optimizer.group.clear();
+  }
+  const auto settings = settings_by_name(config, rank_model_.part);
   std::vector<OptimizedTensor> optimized;
   for (const ShardSlice& slice : mine_) {
     const ParameterSlot& slot = slot_of(slice);
@@ -88,6 +97,7 @@ void TrainedParameters::make_optimizer_slices() {
                            .weight_decay = setting.weight_decay});
     }
   }
+  const MemoryScope memory(MemoryCategory::kOptimizer);
   optimizer_ = make_optimizer(config_.optimizer, std::move(optimized));
 }
 
@@ -137,10 +147,13 @@ void TrainedParameters::before_backward(int microbatch, bool is_last) {
 
 void TrainedParameters::sum() {
   gradients_->finish();
-  if (broken_ != Break::kSkipKvSum) {
-    for (const ShardSlice& slice : mine_) {
-      partial_.sum(
-          gradients_->owned(slice), slice.elements, slot_of(slice).layout);
+  for (const ShardSlice& slice : mine_) {
+    const ParameterLayout& layout = slot_of(slice).layout;
+    const bool is_skipped = layout.is_gradient_partial
+                                ? broken_ == Break::kSkipKvSum
+                                : broken_ == Break::kSkipSequenceSum;
+    if (!is_skipped) {
+      partial_.sum(gradients_->owned(slice), slice.elements, layout);
     }
   }
   if (broken_ != Break::kUntie) {
@@ -190,7 +203,8 @@ void TrainedParameters::update(double lr, double gradient_scale) {
 
 bool TrainedParameters::has_split_gradients() const {
   return (config_.model.tie_word_embeddings && mesh_.dims().pp > 1) ||
-         config_.model.num_key_value_heads < mesh_.dims().tp;
+         config_.model.num_key_value_heads < mesh_.dims().tp ||
+         config_.sequence_shares() > 1;
 }
 
 int64_t TrainedParameters::parameter_bytes() const {

@@ -15,6 +15,7 @@
 #include "triax/optim/lr_schedule.h"
 #include "triax/schedule/gpipe.h"
 #include "triax/schedule/schedule.h"
+#include "triax/train/broken_update.h"
 
 namespace triax {
 namespace {
@@ -87,7 +88,7 @@ StageCalls Trainer::training_calls() {
   };
   calls.make_activation = [this](int) {
     return at::empty({config_.training.microbatch_size,
-                      config_.data.sequence_length,
+                      config_.data.sequence_length / config_.sequence_shares(),
                       config_.model.hidden_size},
                      to_scalar_type(storage_dtype(config_.training.precision)));
   };
@@ -103,7 +104,7 @@ StepStats Trainer::step() {
     return run_step();
   } catch (const std::exception& error) {
     if (on_failure_) {
-      on_failure_(error.what());
+      on_failure_(error);
     }
     throw;
   }
@@ -249,7 +250,32 @@ void Trainer::require_finite(const StepSums& sums) const {
 
 void Trainer::update(double lr, double norm) {
   const auto span = recorder_.span(EventKind::kOptimizer);
-  trained_.update(lr, clip_factor(norm, config_.training.gradient_clipping));
+  double scale = clip_factor(norm, config_.training.gradient_clipping);
+  if (broken_ == Break::kSkipClipping) {
+    has_broken_ |= scale != 1.0;
+    scale = mesh_.is_last_stage() ? 1.0 : scale;
+  }
+  trained_.update(lr, scale);
+  break_weights(lr);
+}
+
+void Trainer::break_weights(double lr) {
+  if (broken_ == Break::kMoveFrozen) {
+    move_frozen(rank_model_, lr);
+  }
+  if (broken_ == Break::kMoveUnusedRow && mesh_.is_first_stage()) {
+    has_broken_ |= move_unused_row(rank_model_,
+                                   data_,
+                                   config_.model.vocab_size,
+                                   mesh_.group(Axis::kDp),
+                                   lr);
+  }
+}
+
+bool Trainer::has_broken() const {
+  const bool needs_data =
+      broken_ == Break::kSkipClipping || broken_ == Break::kMoveUnusedRow;
+  return has_broken_ || (!needs_data && broken_ != Break::kNone);
 }
 
 std::optional<double> Trainer::gradient_noise_scale() const {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,7 +36,7 @@ struct TrainerOptions {
   Break broken = Break::kNone;
   /// Told what a step threw while its operations are still under way: the
   /// trainer's end waits for them, so tell the other ranks here (Board::fail).
-  std::function<void(const std::string& text)> on_failure = {};
+  std::function<void(const std::exception& error)> on_failure = {};
 };
 
 /// Trains one rank's part of the model. Every rank of the mesh must call the
@@ -65,6 +66,10 @@ class Trainer {
   std::optional<double> gradient_noise_scale() const;
   const TrainedParameters& trained() const { return trained_; }
 
+  /// False where TrainerOptions::broken found nothing to break in the steps so
+  /// far (world rank 0 knows).
+  bool has_broken() const;
+
   /// Called in each step when the gradients are whole, before clipping. With
   /// ZeRO they are gathered for it.
   std::function<void()> on_gradients;
@@ -89,13 +94,14 @@ class Trainer {
   void add_noise(double part_squares, double norm);
   void require_finite(const StepSums& sums) const;
   void update(double lr, double norm);
+  void break_weights(double lr);
   std::vector<Action> my_actions(bool is_forward_only) const;
 
   const RunConfig config_;
   DeviceMesh& mesh_;
   Recorder& recorder_;
   const Break broken_;
-  const std::function<void(const std::string&)> on_failure_;
+  const std::function<void(const std::exception&)> on_failure_;
   RankModel rank_model_;
   TrainedParameters trained_;
   std::unique_ptr<Loader> loader_;
@@ -105,6 +111,7 @@ class Trainer {
   StepData data_;
   double loss_sum_ = 0;
   int64_t steps_done_ = 0;
+  bool has_broken_ = false;
 };
 
 }  // namespace triax

@@ -55,7 +55,8 @@ struct VerifyReport {
   Distance gradients;  // the worst of all steps and logical parameters
   Distance weights;    // the worst of all logical parameters
   std::optional<FirstDifference> first;
-  /// Copies of one parameter that differ between ranks.
+  /// Copies that differ between ranks: a sentence for each logical parameter,
+  /// with where that was seen first.
   std::vector<std::string> drifted;
   /// Parameters that differ by more than a few roundings, and of which rounding
   /// alone may be half as large as the thing itself: neither equal nor
@@ -95,8 +96,11 @@ struct VerifyReport {
 /// roundings of tiny gradients. The bound of replayed weights is their rounding
 /// to the stored type. Warm-up is left out, since its first update changes
 /// nothing. Every rank of the mesh must call; the report is whole on world rank
-/// 0 and empty elsewhere. World rank 0 keeps the weights and the gradients of
-/// all steps of three runs at a time.
+/// 0 and empty elsewhere. All runs go forward together, a step at a time, so
+/// that what is held does not grow with the steps (predict_verify_memory());
+/// the other ranks wait while world rank 0 takes the runs on one rank forward.
+/// They do so by the steps on the board, which must be new. Throws Error where
+/// the data left nothing to break.
 VerifyReport verify(const RunConfig& config,
                     DeviceMesh& mesh,
                     const std::shared_ptr<Board>& board,

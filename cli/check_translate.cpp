@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/check_translate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/checked_config.h"
+#include "triax/base/error.h"
+#include "triax/base/log.h"
+#include "triax/check/check.h"
+#include "triax/check/foreign_check.h"
+#include "triax/foreign/system.h"
+#include "triax/foreign/translate.h"
+
+namespace triax {
+namespace {
+
+void say(const std::string& line) {
+  std::string text = escape_controls(line);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  fmt::print(stderr, "{}\n", text);
+}
+
+void say_errors(const std::vector<Problem>& problems) {
+  for (const Problem& problem : problems) {
+    if (problem.severity == Severity::kError) {
+      fmt::print(stderr, "{}\n", to_text(problem));
+    }
+  }
+}
+
+// What triax itself says of the config that it wrote.
+std::vector<Problem> judge(const std::string& text,
+                           System to,
+                           const ForeignContext& context) {
+  CheckInput written{.file = fmt::format("the {} config", system_name(to)),
+                     .text = text,
+                     .system = to};
+  // A run file says its own ranks, and of other axes than triax has none.
+  parse_input(written, to == System::kTriax ? ForeignContext{} : context);
+  std::vector<Problem> problems =
+      written.config ? check_foreign(*written.config, context).problems
+                     : check_run(*written.loaded, this_machine());
+  // Only who starts the run has the data: that is said as something to fill in.
+  std::erase_if(problems, [](const Problem& problem) {
+    return problem.rule == "data-path";
+  });
+  return problems;
+}
+
+TranslationSource source_of(const CheckInput& input,
+                            const ForeignContext& context) {
+  return input.config
+             ? translation_source(*input.config, {context.world, context.model})
+             : translation_source(*input.loaded);
+}
+
+}  // namespace
+
+void check_translation_arguments(const CheckArguments& arguments) {
+  if (!parse_system(arguments.to)) {
+    throw Error("--to ",
+                arguments.to,
+                " is none of triax, deepspeed, megatron, torchtitan, nanotron");
+  }
+  if (arguments.files.size() + (arguments.words.empty() ? 0 : 1) != 1) {
+    throw Error("--to takes one config");
+  }
+  if (arguments.fixes || arguments.format != "text") {
+    throw Error("--to writes a config, and goes without --fix and --format");
+  }
+}
+
+int translate_input(const std::vector<CheckInput>& inputs,
+                    const std::vector<Problem>& problems,
+                    const CheckArguments& arguments,
+                    const ForeignContext& context) {
+  const System to = *parse_system(arguments.to);
+  const CheckInput& input = inputs[0];
+  if (const int code = exit_code_of(problems); code == 2) {
+    say_errors(problems);
+    return code;
+  }
+  if (input.system == to) {
+    throw Error(input.file, " is a config of ", arguments.to, " already");
+  }
+  say_errors(problems);
+  const Translation result = translate(source_of(input, context), to);
+  fmt::print("{}", result.text);
+  for (const std::string& clause : result.lost) {
+    say("not carried: " + clause);
+  }
+  if (!result.implied.empty()) {
+    say(fmt::format("needs no key: {}", fmt::join(result.implied, ", ")));
+  }
+  for (const std::string& clause : result.open) {
+    say("to fill in: " + clause);
+  }
+  const std::vector<Problem> own = judge(result.text, to, context);
+  say_errors(own);
+  return has_errors(problems) || has_errors(own) ? 1 : 0;
+}
+
+}  // namespace triax

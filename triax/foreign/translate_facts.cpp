@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// What RunFacts has no member for, in each system's own words.
+#include "triax/foreign/megatron_arguments_view.h"
+#include "triax/foreign/nanotron.h"
+#include "triax/foreign/torchtitan.h"
+#include "triax/foreign/translate_source.h"
+
+namespace triax {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+class MoreFacts {
+ public:
+  MoreFacts(const ForeignConfig& config, const RunFacts& facts)
+      : config_(config), facts_(facts) {}
+
+  std::vector<NamedFact> read() {
+    switch (config_.system) {
+      case System::kDeepSpeed:
+        read_deepspeed();
+        break;
+      case System::kMegatron:
+        read_megatron();
+        break;
+      case System::kTorchTitan:
+        read_torchtitan();
+        break;
+      case System::kNanotron:
+        read_nanotron();
+        break;
+      case System::kTriax:
+        break;
+    }
+    return std::move(named_);
+  }
+
+ private:
+  void add(const char* name, Json value, Keys keys, bool is_default) {
+    named_.push_back({name, std::move(value), std::move(keys), is_default});
+  }
+
+  template <class T>
+  void add(const char* name, const Fact<T>& fact) {
+    if (fact) {
+      add(name, Json(*fact), {fact.key}, fact.is_default);
+    }
+  }
+
+  // How the optimizer takes weight decay: FusedAdam and CPUAdam decouple it
+  // unless "Adam" has adam_w_mode off (engine.py,
+  // _configure_basic_optimizer).
+  void read_deepspeed() {
+    if (facts_.optimizer &&
+        (*facts_.optimizer == "adam" || *facts_.optimizer == "adamw")) {
+      const Flag mode = flag_at(config_, "optimizer.params.adam_w_mode");
+      const bool is_decoupled =
+          *facts_.optimizer == "adamw" || mode.value_or(true);
+      Keys keys = {facts_.optimizer.key};
+      if (mode) {
+        keys.push_back(mode.key);
+      }
+      add("decoupled_decay", is_decoupled, keys, false);
+    }
+    add_adam_defaults();
+    const bool is_cosine = facts_.lr_schedule.value_or("") == "WarmupCosineLR";
+    const Real ratio = real_at(config_, "scheduler.params.cos_min_ratio");
+    if (is_cosine && facts_.lr) {
+      add("min_lr",
+          ratio.value_or(0.0001) * *facts_.lr,
+          {"scheduler.params.cos_min_ratio"},
+          !ratio);
+    }
+    add("decay_end", facts_.decay_steps);
+  }
+
+  // Those of FusedAdam and CPUAdam, where nobody says the number.
+  void add_adam_defaults() {
+    const std::string params = "optimizer.params.";
+    const bool is_own =
+        facts_.optimizer &&
+        (*facts_.optimizer == "adam" || *facts_.optimizer == "adamw") &&
+        !flag_at(config_, params + "torch_adam").value_or(false);
+    const auto usual = [&](const char* name, const char* key, double value) {
+      if (is_own && find_value(config_.table, params + key) == nullptr) {
+        add(name, value, {params + key}, true);
+      }
+    };
+    usual("lr", "lr", 1e-3);
+    usual("weight_decay", "weight_decay", 0.0);
+    usual("beta1", "betas", 0.9);
+    usual("beta2", "betas", 0.999);
+    usual("adam_eps", "eps", 1e-8);
+  }
+
+  // Its OptimizerConfig.decoupled_weight_decay is on, and no argument says
+  // otherwise.
+  void read_megatron() {
+    const MegatronArguments args(config_);
+    if (facts_.optimizer && *facts_.optimizer == "adam") {
+      add("decoupled_decay", true, {}, facts_.optimizer.is_default);
+    }
+    number(args, "hidden_dropout", "hidden-dropout");
+    number(args, "attention_dropout", "attention-dropout");
+    number(args, "norm_eps", "norm-epsilon");
+    number(args, "init_std", "init-method-std");
+    if (facts_.learned_positions && !*facts_.learned_positions) {
+      number(args, "rope_theta", "rotary-base");
+    }
+    const std::string kind = args.text("position-embedding-type").value_or("");
+    if (!kind.empty() && kind != "rope" && kind != "learned_absolute") {
+      add("position_kind", word_at(config_, "position-embedding-type"));
+    }
+    switch_of(args, "linear_bias", "disable-bias-linear", false);
+    switch_of(args, "qkv_bias", "add-qkv-bias", true);
+    switch_of(args, "qk_norm", "qk-layernorm", true);
+    if (facts_.experts) {
+      number(args, "experts_per_token", "moe-router-topk");
+    }
+    const Whole end = whole_at(config_, "lr-decay-iters");
+    add("decay_end", end);
+    if (facts_.optimizer && *facts_.optimizer == "sgd") {
+      number(args, "momentum", "sgd-momentum");
+    }
+  }
+
+  void number(const MegatronArguments& args,
+              const char* name,
+              const std::string& key) {
+    if (args.is_set(key)) {
+      add(name, real_at(config_, key));
+    } else if (args.is_off(key) && args.number(key)) {
+      add(name, *args.number(key), {key}, true);
+    }
+  }
+
+  // `means`: what the fact is when the switch is on.
+  void switch_of(const MegatronArguments& args,
+                 const char* name,
+                 const std::string& key,
+                 bool means) {
+    if (args.is_on(key)) {
+      add(name, means, {key}, false);
+    } else if (args.is_off(key)) {
+      add(name, !means, {key}, true);
+    }
+  }
+
+  void read_torchtitan() {
+    add("decoupled_decay",
+        *facts_.optimizer != "adam",
+        {"optimizer.name"},
+        facts_.optimizer.is_default);
+    const TorchTitanModel* model = torchtitan_model(config_);
+    if (model != nullptr) {
+      add("architecture", std::string(model->name), {"model.name"}, false);
+      const bool is_llama = model->name == "llama3";
+      const bool is_qwen = model->name == "qwen3";
+      if (is_llama || is_qwen) {
+        add_plain_llama({"model.name"});
+        add("linear_bias", false, {"model.name"}, false);
+        add("qkv_bias", false, {"model.name"}, false);
+        add("qk_norm", is_qwen, {"model.name"}, false);
+      }
+    } else {
+      add("architecture",
+          torchtitan_word(config_, "model.name"),
+          {"model.name", "model.flavor"},
+          false);
+    }
+    const Word weights = word_at(config_, "training.dtype");
+    if (weights && *weights == "bfloat16") {
+      add("weights_dtype", weights);
+    }
+    const Real ratio = real_at(config_, "lr_scheduler.decay_ratio");
+    if (ratio && *ratio == 0.0) {
+      // No decay at all.
+      add("lr_schedule", "constant", {ratio.key}, false);
+    }
+    add_titan_batch();
+  }
+
+  // Under pp the microbatch is a part of the local batch.
+  void add_titan_batch() {
+    const Whole global = whole_at(config_, "training.global_batch_size");
+    const int64_t dp = facts_.dp.value_or(0);
+    const int64_t micro = facts_.microbatch.value_or(0);
+    if (facts_.pp.value_or(1) > 1 && global && dp > 0 && micro > 0 &&
+        dp < (1 << 20) && micro < (1 << 20) && *global % (dp * micro) == 0 &&
+        *global > 0) {
+      add("global_batch", global);
+      add("accumulation", *global / (dp * micro), {}, false);
+    }
+  }
+
+  void add_plain_llama(const Keys& keys) {
+    add("hidden_dropout", 0.0, keys, true);
+    add("attention_dropout", 0.0, keys, true);
+    if (!facts_.gated) {
+      add("gated", true, keys, true);
+    }
+    if (!facts_.norm) {
+      add("norm", "rmsnorm", keys, true);
+    }
+    if (!facts_.learned_positions) {
+      add("learned_positions", false, keys, true);
+    }
+  }
+
+  void read_nanotron() {
+    const std::string model = "model.model_config.";
+    const std::string kind = nanotron_model_class(config_);
+    const std::string class_key = model + "is_" + kind + "_config";
+    add("architecture", kind, {class_key}, false);
+    add("decoupled_decay", true, {}, true);
+    if (kind == "llama" || kind == "qwen2") {
+      add_plain_llama({class_key});
+      const Flag bias = flag_at(config_, model + "attention_bias");
+      add("linear_bias", false, {class_key}, true);
+      add("qkv_bias", bias.value_or(false), {model + "attention_bias"}, !bias);
+    } else {
+      add("hidden_dropout", real_at(config_, model + "resid_pdrop"));
+      add("attention_dropout", real_at(config_, model + "attn_pdrop"));
+    }
+    const Real eps = real_at(config_, model + "rms_norm_eps");
+    add("norm_eps", eps ? eps : real_at(config_, model + "layer_norm_epsilon"));
+    add("rope_theta", real_at(config_, model + "rope_theta"));
+    add("max_positions", whole_at(config_, model + "max_position_embeddings"));
+    add("init_std", real_at(config_, "model.init_method.std"));
+    add("experts_per_token", whole_at(config_, model + "moe_config.top_k"));
+    add_nanotron_decay();
+  }
+
+  // The decay's length counts from the warm-up's end, unless it says where it
+  // starts.
+  void add_nanotron_decay() {
+    const std::string schedule = "optimizer.learning_rate_scheduler.";
+    const Whole start = whole_at(config_, schedule + "lr_decay_starting_step");
+    const int64_t warmup = facts_.warmup_steps.value_or(0);
+    if (!facts_.decay_steps || start.value_or(warmup) != warmup || warmup < 0 ||
+        warmup > (int64_t{1} << 40) ||
+        *facts_.decay_steps > (int64_t{1} << 40)) {
+      return;
+    }
+    Whole end = facts_.decay_steps;
+    end.value = *end + warmup;
+    add("decay_end", end);
+    if (start) {
+      named_.back().keys.push_back(start.key);
+    }
+  }
+
+  const ForeignConfig& config_;
+  const RunFacts& facts_;
+  std::vector<NamedFact> named_;
+};
+
+bool is_text(const ForeignConfig& config,
+             const std::string& path,
+             std::string_view text) {
+  const Word word = word_at(config, path);
+  return word && *word == text;
+}
+
+using Companions = std::vector<std::pair<std::string, std::string>>;
+
+Companions of_deepspeed(const ForeignConfig& config, const RunFacts& facts) {
+  Companions found;
+  const std::string params = "scheduler.params.";
+  const Real most = real_at(config, params + "warmup_max_lr");
+  if (most && facts.lr && *most == *facts.lr) {
+    found.emplace_back(most.key, "lr");
+  }
+  if (is_text(config, params + "warmup_type", "linear")) {
+    found.emplace_back(params + "warmup_type", "warmup_steps");
+  }
+  return found;
+}
+
+Companions of_megatron(const ForeignConfig& config, const RunFacts& facts) {
+  Companions found = {{"group-query-attention", "kv_heads"},
+                      {"position-embedding-type", "learned_positions"},
+                      {"use-rotary-position-embeddings", "learned_positions"},
+                      {"use-mcore-models", "layers"},
+                      {"swiglu", "gated"}};
+  if (facts.zero_stage.key == "use-megatron-fsdp") {
+    found.emplace_back("use-distributed-optimizer", "zero_stage");
+    found.emplace_back("data-parallel-sharding-strategy", "zero_stage");
+  }
+  const Whole every = whole_at(config, "recompute-num-layers");
+  if (facts.recompute && *facts.recompute == "full" &&
+      is_text(config, "recompute-method", "uniform") && every && *every == 1) {
+    found.emplace_back("recompute-method", "recompute");
+    found.emplace_back("recompute-num-layers", "recompute");
+  }
+  return found;
+}
+
+Companions of_torchtitan(const ForeignConfig& config) {
+  Companions found = {{"model.name", "layers"}};
+  const int64_t replicas =
+      torchtitan_whole(config, "parallelism.data_parallel_replicate_degree");
+  const int64_t shards =
+      torchtitan_whole(config, "parallelism.data_parallel_shard_degree");
+  // Shards within replicas are no zero stage of all ranks.
+  if (replicas == 1 || shards == 1) {
+    found.emplace_back("parallelism.data_parallel_replicate_degree", "dp");
+    found.emplace_back("parallelism.data_parallel_shard_degree", "dp");
+  }
+  return found;
+}
+
+Companions of_nanotron(const ForeignConfig& config) {
+  const std::string schedule = "optimizer.learning_rate_scheduler.";
+  Companions found;
+  if (is_text(config, schedule + "lr_warmup_style", "linear")) {
+    found.emplace_back(schedule + "lr_warmup_style", "warmup_steps");
+  }
+  if (is_text(config, "model.model_config.hidden_act", "silu")) {
+    found.emplace_back("model.model_config.hidden_act", "gated");
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<NamedFact> more_facts(const ForeignConfig& config,
+                                  const RunFacts& facts) {
+  return MoreFacts(config, facts).read();
+}
+
+std::vector<std::pair<std::string, std::string>> companions(
+    const ForeignConfig& config, const RunFacts& facts) {
+  switch (config.system) {
+    case System::kDeepSpeed:
+      return of_deepspeed(config, facts);
+    case System::kMegatron:
+      return of_megatron(config, facts);
+    case System::kTorchTitan:
+      return of_torchtitan(config);
+    case System::kNanotron:
+      return of_nanotron(config);
+    case System::kTriax:
+      break;
+  }
+  return {};
+}
+
+std::vector<NamedFact> more_facts(const LoadedConfig& loaded) {
+  const ModelConfig& model = loaded.config.model;
+  const OptimizerConfig& optimizer = loaded.config.optimizer;
+  const bool is_gpt2 = model.family == ModelFamily::kGpt2;
+  std::vector<NamedFact> named = {
+      {"architecture", is_gpt2 ? "gpt2" : "llama", {"model.family"}},
+      {"attention_dropout", model.attn_pdrop, {"model.attn_pdrop"}},
+      {"norm_eps", model.norm_eps, {"model.norm_eps"}},
+      {"init_std", model.initializer_range, {"model.initializer_range"}},
+      {"linear_bias", is_gpt2, {"model.family"}},
+      {"qkv_bias", is_gpt2, {"model.family"}},
+      {"qk_norm", false, {"model.family"}},
+      {"reduce_dtype", "fp32", {}},
+  };
+  // Megatron-LM's one number is for both.
+  if (model.resid_pdrop == model.embd_pdrop) {
+    named.push_back({"hidden_dropout",
+                     model.resid_pdrop,
+                     {"model.resid_pdrop", "model.embd_pdrop"}});
+  } else {
+    named.push_back(
+        {"resid_dropout", model.resid_pdrop, {"model.resid_pdrop"}});
+    named.push_back({"embd_dropout", model.embd_pdrop, {"model.embd_pdrop"}});
+  }
+  if (!is_gpt2) {
+    named.push_back({"rope_theta", model.rope_theta, {"model.rope_theta"}});
+    if (model.rope_scaling.type != "default") {
+      named.push_back({"rope_scaling",
+                       model.rope_scaling.type,
+                       {"model.rope_scaling.type"}});
+    }
+  }
+  if (optimizer.name == "adamw") {
+    named.push_back({"decoupled_decay", true, {"optimizer.name"}});
+  } else {
+    named.push_back({"momentum", optimizer.momentum, {"optimizer.momentum"}});
+  }
+  return named;
+}
+
+}  // namespace triax

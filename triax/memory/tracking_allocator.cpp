@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/memory/tracking_allocator.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include <cstddef>
+#include <limits>
+#include <new>
+
+#include "triax/memory/mkl_memory.h"
+#include "triax/memory/out_of_memory.h"
+#include "triax/memory/tracker.h"
+
+namespace triax {
+namespace {
+
+/// Stands before a block's data: LibTorch's raw interface frees by the data
+/// pointer alone, so the DataPtr has no room for a context.
+struct alignas(c10::gAlignment) Header {
+  MemoryTracker::Entry entry;
+};
+static_assert(sizeof(Header) == c10::gAlignment,
+              "the data keep their alignment");
+
+constexpr auto kMaxBytes =
+    static_cast<size_t>(std::numeric_limits<int64_t>::max()) - sizeof(Header);
+
+class TrackingAllocator final : public c10::Allocator {
+ public:
+  explicit TrackingAllocator(c10::Allocator* inner) { inner_ = inner; }
+
+  c10::DataPtr allocate(size_t nbytes) override {
+    if (nbytes == 0 || nbytes > kMaxBytes) {
+      return inner_->allocate(nbytes);
+    }
+    const MemoryTracker::Entry entry =
+        MemoryTracker::enter(static_cast<int64_t>(nbytes));
+    void* const start = take(nbytes, entry);
+    void* const data = new (start) Header{entry} + 1;
+    return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+
+  void copy_data(void* to, const void* from, size_t nbytes) const override {
+    default_copy_data(to, from, nbytes);
+  }
+
+ private:
+  static void* take(size_t nbytes, const MemoryTracker::Entry& entry) {
+    try {
+      return inner_->raw_allocate(nbytes + sizeof(Header));
+    } catch (const c10::Error&) {
+      MemoryTracker::leave(entry);
+      throw OutOfMemory({.nbytes = entry.nbytes,
+                         .category = entry.category,
+                         .in_use = entry.tracker->use().current,
+                         .limit = 0});
+    }
+  }
+
+  static void release(void* data) {
+    if (data != nullptr) {
+      Header* const header = static_cast<Header*>(data) - 1;
+      MemoryTracker::leave(header->entry);
+      inner_->raw_deallocate(header);
+    }
+  }
+
+  static inline c10::Allocator* inner_ = nullptr;
+};
+
+}  // namespace
+
+void install_tracking_allocator() {
+  static TrackingAllocator* const allocator = [] {
+    auto* made = new TrackingAllocator(c10::GetCPUAllocator());
+    c10::SetCPUAllocator(made);
+    count_mkl_memory();
+    return made;
+  }();
+  static_cast<void>(allocator);
+}
+
+}  // namespace triax

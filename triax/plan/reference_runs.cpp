@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/plan/reference_runs.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "triax/plan/logical_parameters.h"
+#include "triax/plan/memory_model.h"
+
+namespace triax {
+namespace {
+
+/// Another microbatch size that divides the global batch: the least other one.
+std::optional<int64_t> other_microbatch_size(const RunConfig& config) {
+  for (int64_t size = 1; size <= config.training.global_batch_size; ++size) {
+    if (config.training.global_batch_size % size == 0 &&
+        size != config.training.microbatch_size) {
+      return size;
+    }
+  }
+  return std::nullopt;
+}
+
+struct ModelSize {
+  int64_t numel = 0;
+  int64_t largest = 0;  // elements of the largest parameter
+};
+
+ModelSize size_of(const ModelConfig& model) {
+  ModelSize size;
+  for (const LogicalParameter& parameter : logical_parameters(model)) {
+    size.numel += parameter.numel();
+    size.largest = std::max(size.largest, parameter.numel());
+  }
+  return size;
+}
+
+int64_t stored_bytes(const RunConfig& config) {
+  return dtype_bytes(storage_dtype(config.training.precision));
+}
+
+}  // namespace
+
+RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
+  config.parallel.tp = 1;
+  config.parallel.pp = 1;
+  config.parallel.dp = 1;
+  config.parallel.stages.clear();
+  config.parallel.sequence_parallel = false;
+  config.parallel.zero = 0;
+  config.parallel.zero_group = 0;
+  config.memory.recompute = Recompute::kNone;
+  config.training.microbatch_size = microbatch_size;
+  return config;
+}
+
+std::vector<RunConfig> noise_configs(const RunConfig& config) {
+  std::vector<RunConfig> configs;
+  const Precision precision = config.training.precision;
+  if (precision == Precision::kFp64) {
+    return configs;
+  }
+  if (const auto size = other_microbatch_size(config)) {
+    configs.push_back(one_rank_config(config, *size));
+  }
+  // The rows of a product round alike in every microbatch, but not where its
+  // terms are added up in parts: that noise is seen against a wider type.
+  configs.push_back(one_rank_config(config, config.training.microbatch_size));
+  configs.back().training.precision =
+      precision == Precision::kFp32 ? Precision::kFp64 : Precision::kFp32;
+  return configs;
+}
+
+VerifyMemory predict_verify_memory(const RunConfig& config) {
+  VerifyMemory memory;
+  int64_t layout_step_bytes = 0;  // that are free between two steps
+  for (const StageMemory& stage : predict_memory(config)) {
+    const int64_t num_ranks = int64_t{config.parallel.tp} * config.parallel.dp;
+    memory.layout_bytes += num_ranks * stage.total_bytes();
+    layout_step_bytes +=
+        num_ranks * (stage.total_bytes() - stage.state_bytes());
+  }
+  const ModelSize size = size_of(config.model);
+  const int64_t whole = size.numel * stored_bytes(config);
+  std::vector<RunConfig> runs = noise_configs(config);
+  int64_t noise_gradients = 0;
+  for (const RunConfig& run : runs) {
+    noise_gradients = std::max(noise_gradients, size.numel * stored_bytes(run));
+  }
+  runs.push_back(one_rank_config(config, config.training.microbatch_size));
+  int64_t step_bytes = 0;
+  int64_t replay_bytes = 0;  // the states of the last run once more
+  for (const RunConfig& run : runs) {
+    const StageMemory alone = predict_memory(run).front();
+    memory.reference_bytes += alone.state_bytes();
+    replay_bytes = alone.state_bytes();
+    step_bytes =
+        std::max(step_bytes, alone.total_bytes() - alone.state_bytes());
+  }
+  const int64_t gradients = 2 * whole + noise_gradients;
+  const int64_t compared = 3 * size.largest * dtype_bytes(DType::kFloat64);
+  const bool is_fp64 = config.training.precision == Precision::kFp64;
+  const int64_t masks = is_fp64 ? size.numel : 0;
+  memory.reference_bytes +=
+      whole + replay_bytes + gradients + masks + compared +
+      std::max<int64_t>(0, step_bytes - layout_step_bytes);
+  return memory;
+}
+
+}  // namespace triax

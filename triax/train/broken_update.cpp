@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/train/broken_update.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "triax/model/piece_part.h"
+
+namespace triax {
+
+void move_frozen(const RankModel& rank_model, double lr) {
+  const at::NoGradGuard no_grad;
+  for (const ParameterSlot* slot : rank_model.slots) {
+    if (slot->tensor.requires_grad()) {
+      continue;
+    }
+    // Padding stays 0.
+    for (const Piece& piece : slot->layout.pieces) {
+      stored_part(slot->tensor, piece).add_(lr);
+    }
+  }
+}
+
+bool move_unused_row(const RankModel& rank_model,
+                     const StepData& data,
+                     int64_t vocab_size,
+                     Group& dp,
+                     double lr) {
+  const at::NoGradGuard no_grad;
+  std::vector<int64_t> is_read(vocab_size);
+  for (const MicrobatchData& microbatch : data.microbatches) {
+    for (const int64_t token : microbatch.tokens) {
+      is_read[token] = 1;
+    }
+  }
+  dp.all_reduce({is_read.data(), vocab_size, DType::kInt64}, ReduceOp::kMax);
+  const auto found = std::find(is_read.begin(), is_read.end(), 0);
+  if (found == is_read.end()) {
+    return false;
+  }
+  const int64_t row = found - is_read.begin();
+  for (const ParameterSlot* slot : rank_model.slots) {
+    if (slot->layout.name != "embedding.weight") {
+      continue;
+    }
+    for (const Piece& piece : slot->layout.pieces) {
+      const Range& rows = piece.logical_range[0];
+      if (row >= rows.start && row < rows.start + rows.length) {
+        stored_part(slot->tensor, piece)[row - rows.start].add_(lr);
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace triax

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/train/comparison.h"
+
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "triax/plan/logical_parameters.h"
+#include "triax/plan/reference_runs.h"
+#include "triax/train/distance.h"
+
+namespace triax {
+namespace {
+
+/// Of the rms of all gradients: what counts as none in fp64.
+constexpr double kTinyGradient = 1e-10;
+/// A bound above this says nothing: a tensor of zeros has distance 1.
+constexpr double kProofless = 0.5;
+/// Tensors of one norm lie no farther apart.
+constexpr double kOpposite = 2.0;
+
+std::string precision_name(Precision precision) {
+  switch (precision) {
+    case Precision::kFp64:
+      return "fp64";
+    case Precision::kFp32:
+      return "fp32";
+    case Precision::kBf16Autocast:
+      return "bf16_autocast";
+  }
+  return "?";
+}
+
+std::vector<std::string> parameter_names(const ModelConfig& model) {
+  std::vector<std::string> names;
+  for (const LogicalParameter& parameter : logical_parameters(model)) {
+    names.push_back(parameter.name);
+  }
+  return names;
+}
+
+/// Worst against its own bound.
+void keep_worst(Distance& worst, const Distance& distance) {
+  const auto excess = [](const Distance& d) {
+    return !std::isfinite(d.distance) ? std::numeric_limits<double>::infinity()
+           : d.bound > 0              ? d.distance / d.bound
+                                      : 0.0;
+  };
+  if (worst.what.empty() || excess(distance) > excess(worst)) {
+    worst = distance;
+  }
+}
+
+FirstDifference first_difference(const std::string& what,
+                                 const at::Tensor& layout,
+                                 const at::Tensor& one_rank,
+                                 const Distance& distance) {
+  FirstDifference first{.name = what + " of " + distance.what,
+                        .distance = distance.distance,
+                        .bound = distance.bound};
+  const at::Tensor difference =
+      (layout.to(at::kDouble) - one_rank.to(at::kDouble)).abs();
+  int64_t flat = difference.reshape({-1}).argmax().item<int64_t>();
+  first.layout_value = layout.reshape({-1})[flat].item<double>();
+  first.one_rank_value = one_rank.reshape({-1})[flat].item<double>();
+  for (int64_t dim = layout.dim() - 1; dim >= 0; --dim) {
+    first.index.insert(first.index.begin(), flat % layout.size(dim));
+    flat /= layout.size(dim);
+  }
+  return first;
+}
+
+}  // namespace
+
+Comparison::Comparison(const RunConfig& config, TensorMap start)
+    : config_(config),
+      names_(parameter_names(config.model)),
+      start_(std::move(start)),
+      one_rank_(std::make_unique<LoneRun>(
+          one_rank_config(config, config.training.microbatch_size))),
+      replay_(config, start_),
+      noise_(config.training.precision) {
+  for (const RunConfig& other : noise_configs(config)) {
+    others_.push_back(std::make_unique<LoneRun>(other));
+  }
+  report_.precision = precision_name(config_.training.precision);
+  compare_start();
+}
+
+/// Both draw them by (seed, name, element).
+void Comparison::compare_start() {
+  one_rank_start_ = one_rank_->run().weights();
+  for (const std::string& name : names_) {
+    const at::Tensor& mine = start_.at(name);
+    at::Tensor& expected = one_rank_start_.at(name);
+    if (mine.equal(expected)) {
+      expected = mine;
+    } else if (!report_.first) {
+      const double distance =
+          divide(distance_between(mine, expected), norm_of(expected));
+      report_.first = first_difference(
+          "initial weight", mine, expected, {name, distance, 0.0});
+    }
+  }
+}
+
+void Comparison::add(const RunStep& layout) {
+  const RunStep alone = one_rank_->run().step();
+  const double rms = rms_of(alone.gradients);
+  noise_.add_step(step_others(alone, rms));
+  if (num_steps() == 0) {
+    note_first_step(alone, rms);
+  }
+  compare_scalars(layout, alone, replay_.step(layout.gradients));
+  for (const std::string& name : names_) {
+    compare_gradient(
+        name, layout.gradients.at(name), alone.gradients.at(name), rms);
+  }
+}
+
+/// Takes the runs that round otherwise a step forward, one after the other.
+std::vector<StepDistances> Comparison::step_others(const RunStep& alone,
+                                                   double rms) {
+  std::vector<StepDistances> distances;
+  for (const auto& other : others_) {
+    const RunStep step = other->run().step();
+    StepDistances& distance = distances.emplace_back();
+    distance.loss = relative(step.loss, alone.loss);
+    distance.norm = relative(step.norm, alone.norm);
+    for (const auto& [name, gradient] : alone.gradients) {
+      distance.gradients[name] =
+          gradient_distance(step.gradients.at(name), gradient, rms);
+    }
+  }
+  return distances;
+}
+
+void Comparison::note_first_step(const RunStep& alone, double rms) {
+  for (const auto& [name, gradient] : alone.gradients) {
+    report_.num_parameters += norm_of(gradient) > 0;
+    if (is_fp64()) {
+      has_gradient_[name] = gradient.abs() > kTinyGradient * rms;
+    }
+  }
+}
+
+void Comparison::compare_scalars(const RunStep& layout,
+                                 const RunStep& alone,
+                                 double replayed_norm) {
+  report_.losses.push_back(layout.loss);
+  report_.one_rank_losses.push_back(alone.loss);
+  report_.norms.push_back(layout.norm);
+  report_.one_rank_norms.push_back(alone.norm);
+  keep_worst(report_.loss,
+             {"loss", relative(layout.loss, alone.loss), noise_.loss_bound()});
+  keep_worst(report_.norm,
+             {"gradient norm",
+              relative(layout.norm, alone.norm),
+              noise_.norm_bound()});
+  keep_worst(report_.norm,
+             {"of the gradients themselves",
+              relative(layout.norm, replayed_norm),
+              is_fp64() ? kFp64Bound : 1e-6});
+}
+
+void Comparison::compare_gradient(const std::string& name,
+                                  const at::Tensor& layout,
+                                  const at::Tensor& alone,
+                                  double rms) {
+  const bool is_first_step = num_steps() == 1;
+  const Distance distance{
+      is_first_step ? name : fmt::format("{} in step {}", name, num_steps()),
+      gradient_distance(layout, alone, rms),
+      noise_.gradient_bound(name)};
+  if (says_nothing(distance)) {
+    is_first_step ? note_unproved(name) : void(weak_later_.insert(name));
+    return;
+  }
+  keep_worst(report_.gradients, distance);
+  if (!distance.is_within() && !report_.first) {
+    report_.first = first_difference("gradient", layout, alone, distance);
+  }
+}
+
+VerifyReport Comparison::finish(const TensorMap& end) {
+  others_.clear();
+  compare_weights(end);
+  report_.num_steps = static_cast<int64_t>(num_steps());
+  report_.num_weak_later = weak_later_.size();
+  report_.dead = find_death();
+  return std::move(report_);
+}
+
+void Comparison::compare_weights(const TensorMap& layout) {
+  const TensorMap alone = is_fp64() ? one_rank_->run().weights() : TensorMap{};
+  const auto update = [](const at::Tensor& from, const at::Tensor& to) {
+    return to.to(at::kDouble) - from.to(at::kDouble);
+  };
+  const auto compare = [&](const std::string& name,
+                           const at::Tensor& mine,
+                           const at::Tensor& expected,
+                           const at::Tensor& replayed) {
+    const double floor = 1e-2 * replay_.lr_sum() * root_numel(expected);
+    const double scale = std::max(norm_of(expected), floor);
+    compare_update(
+        name,
+        mine,
+        expected,
+        {name,
+         divide(distance_between(mine, expected), scale),
+         replayed.defined() ? weight_bound(replayed, scale)
+                            : kFp64Bound * after_update(Precision::kFp64)},
+        replayed.defined() ? "replayed" : "on one rank");
+  };
+  for (const std::string& name : names_) {
+    const at::Tensor mine = update(start_.at(name), layout.at(name));
+    const at::Tensor& replayed = replay_.weights().at(name);
+    compare(name, mine, update(start_.at(name), replayed), replayed);
+    if (is_fp64()) {
+      const at::Tensor& counts = has_gradient_.at(name);
+      const at::Tensor none = at::zeros_like(mine);
+      compare(
+          name,
+          at::where(counts, mine, none),
+          at::where(
+              counts, update(one_rank_start_.at(name), alone.at(name)), none),
+          {});
+    }
+  }
+}
+
+void Comparison::compare_update(const std::string& name,
+                                const at::Tensor& mine,
+                                const at::Tensor& expected,
+                                const Distance& distance,
+                                const char* reference) {
+  if (says_nothing(distance)) {
+    note_unproved(name);
+    return;
+  }
+  keep_worst(report_.weights, distance);
+  if (!distance.is_within() && !report_.first) {
+    report_.first = first_difference("update", mine, expected, distance);
+    report_.first->reference = reference;
+  }
+}
+
+/// A weight is rounded once a step, on either side.
+double Comparison::weight_bound(const at::Tensor& weight, double scale) const {
+  if (is_fp64()) {
+    return kFp64Bound;
+  }
+  const double rounding = std::numeric_limits<float>::epsilon() *
+                          static_cast<double>(num_steps()) * norm_of(weight);
+  return std::max(rounding_floor(Precision::kFp32), divide(rounding, scale));
+}
+
+bool Comparison::says_nothing(const Distance& distance) const {
+  return distance.bound >= kProofless &&
+         distance.distance > rounding_floor(config_.training.precision) &&
+         distance.distance <= kOpposite;
+}
+
+void Comparison::note_unproved(const std::string& name) {
+  std::vector<std::string>& names = report_.unproved;
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    names.push_back(name);
+  }
+}
+
+std::string Comparison::find_death() const {
+  const double uniform =
+      std::log(static_cast<double>(config_.model.vocab_size));
+  bool is_uniform = true;
+  bool has_gradient = false;
+  for (size_t i = 0; i < num_steps(); ++i) {
+    is_uniform &= relative(report_.one_rank_losses[i], uniform) < 1e-12;
+    has_gradient |= report_.one_rank_norms[i] > 0;
+  }
+  if (!has_gradient) {
+    return "the gradient is zero in every step";
+  }
+  if (is_uniform) {
+    return "the loss is exactly ln(vocab_size) in every step";
+  }
+  return report_.is_lost_in_rounding()
+             ? "rounding may be half as large as every gradient; verify "
+               "with training.precision=fp64"
+             : "";
+}
+
+bool Comparison::is_fp64() const {
+  return config_.training.precision == Precision::kFp64;
+}
+
+}  // namespace triax

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/train/rounding_noise.h"
+
+#include <algorithm>
+
+namespace triax {
+namespace {
+
+constexpr double kNoiseFactor = 4.0;
+
+/// For loss and norm, which are sums over many elements.
+double scalar_floor(Precision precision) {
+  return precision == Precision::kBf16Autocast ? 5e-3
+                                               : rounding_floor(precision);
+}
+
+/// What that share of the distances stays below.
+double quantile(const std::map<std::string, double>& distances, double share) {
+  std::vector<double> values;
+  for (const auto& [name, distance] : distances) {
+    values.push_back(distance);
+  }
+  if (values.empty()) {
+    return 0;
+  }
+  const auto found =
+      values.begin() +
+      static_cast<int64_t>(static_cast<double>(values.size()) * share);
+  std::nth_element(values.begin(), found, values.end());
+  return *found;
+}
+
+void raise_to(StepDistances& farthest, const StepDistances& distances) {
+  farthest.loss = std::max(farthest.loss, distances.loss);
+  farthest.norm = std::max(farthest.norm, distances.norm);
+  for (const auto& [name, distance] : distances.gradients) {
+    double& so_far = farthest.gradients[name];
+    so_far = std::max(so_far, distance);
+  }
+}
+
+}  // namespace
+
+double rounding_floor(Precision precision) {
+  switch (precision) {
+    case Precision::kFp64:
+      return kFp64Bound;
+    case Precision::kFp32:
+      return 1e-5;
+    case Precision::kBf16Autocast:
+      return 2e-2;
+  }
+  return 0;
+}
+
+double after_update(Precision precision) {
+  return precision == Precision::kFp64 ? 1e3 : 4.0;
+}
+
+RoundingNoise::RoundingNoise(Precision precision) : precision_(precision) {}
+
+void RoundingNoise::add_step(const std::vector<StepDistances>& runs) {
+  ++num_steps_;
+  farthest_.resize(runs.size());
+  for (size_t run = 0; run < runs.size(); ++run) {
+    raise_to(farthest_[run], runs[run]);
+    raise_to(noise_, farthest_[run]);
+  }
+  typical_ = quantile(noise_.gradients, 0.5);
+  usual_ = quantile(noise_.gradients, 0.9);
+}
+
+double RoundingNoise::loss_bound() const {
+  return bound(noise_.loss, scalar_floor(precision_));
+}
+
+double RoundingNoise::norm_bound() const {
+  // A sum lies no closer than its parts.
+  return bound(std::max(noise_.norm, typical_), scalar_floor(precision_));
+}
+
+double RoundingNoise::gradient_bound(const std::string& name) const {
+  const auto found = noise_.gradients.find(name);
+  return bound(
+      found == noise_.gradients.end() ? 0.0 : std::max(found->second, usual_),
+      rounding_floor(precision_));
+}
+
+double RoundingNoise::bound(double noise, double floor) const {
+  return (num_steps_ <= 1 ? 1.0 : after_update(precision_)) *
+         std::max(floor, kNoiseFactor * noise);
+}
+
+}  // namespace triax
