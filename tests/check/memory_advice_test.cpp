@@ -78,16 +78,9 @@ TEST(MemoryAdvice, AScheduleThatHoldsLessComesFirst) {
 TEST(MemoryAdvice, RanksOfDpAreTakenBeforeNewOnes) {
   const RunConfig config =
       config_of({"parallel.dp=2", "model.hidden_size=512"});
-  EXPECT_THAT(advised(config, 0.8, 3),
-              ElementsAre("parallel.zero = 1",
-                          "parallel.tp = 2 and parallel.dp = 1",
+  EXPECT_THAT(advised(config, 0.8),
+              ElementsAre("parallel.tp = 2 and parallel.dp = 1",
                           "parallel.pp = 2 and parallel.dp = 1"));
-  const RunConfig small_buckets = config_of({"parallel.dp=2",
-                                             "parallel.zero=1",
-                                             "model.hidden_size=512",
-                                             "parallel.bucket_bytes=1000"});
-  EXPECT_THAT(advised(small_buckets, 0.95, 1),
-              ElementsAre("parallel.zero = 2"));
 }
 
 TEST(MemoryAdvice, FewRanksAreCheaperThanLargeMicrobatches) {
@@ -126,8 +119,7 @@ TEST(MemoryAdvice, SaysWhatComesNearestWhenNothingFits) {
   const MemoryAdvice advice = advise_on_memory(config, {.limit_bytes = 1000});
   EXPECT_THAT(advice.fitting, IsEmpty());
   ASSERT_THAT(advice.nearest, SizeIs(1));
-  EXPECT_THAT(to_text(advice),
-              HasSubstr("no schedule, zero, microbatch, tp or pp"));
+  EXPECT_THAT(to_text(advice), HasSubstr("no schedule, microbatch, tp or pp"));
   EXPECT_THAT(to_text(advice), HasSubstr(advice.nearest[0].setting));
 }
 

@@ -179,7 +179,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("warning[memory-exceeds-limit]", result.stderr)
         self.assertIn("more for parameters would make", result.stderr)
-        self.assertIn("no schedule, zero, microbatch, tp or pp makes it fit",
+        self.assertIn("no schedule, microbatch, tp or pp makes it fit",
                       result.stderr)
 
     def test_the_resolved_config_runs_again_exactly(self):

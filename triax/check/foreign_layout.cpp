@@ -19,11 +19,11 @@ int64_t degree(const Whole& fact, const Whole& other) {
 // A script may leave a degree open; other systems' defaults are 1.
 bool is_partly_known(const ForeignFindings& findings) {
   const RunFacts& facts = findings.facts;
-  const ForeignContext& context = findings.context;
+  const RunFacts other = findings.context.other.value_or(RunFacts{});
   return findings.config.system == System::kMegatron &&
          findings.is_set("launch") &&
-         ((!facts.tp && !context.tp) || (!facts.pp && !context.pp) ||
-          (!facts.cp && !context.cp));
+         ((!facts.tp && !other.tp) || (!facts.pp && !other.pp) ||
+          (!facts.cp && !other.cp));
 }
 
 // What divides the world besides dp, as far as it is said.

@@ -11,7 +11,6 @@
 #include "triax/base/units.h"
 #include "triax/check/check.h"
 #include "triax/plan/memory_model.h"
-#include "triax/plan/zero_stages.h"
 
 namespace triax {
 namespace {
@@ -75,19 +74,6 @@ Kind smaller_microbatches(const RunConfig& config) {
   return trials;
 }
 
-/// Stage 1 costs nothing, stage 2 more messages where there are microbatches.
-Kind more_zero(const RunConfig& config) {
-  Kind trials;
-  for (int stage = config.parallel.zero + 1; stage <= 2; ++stage) {
-    Trial trial{config, fmt::format("parallel.zero = {}", stage)};
-    trial.config.parallel.zero = stage;
-    if (num_shards(trial.config.parallel) > 1) {
-      trials.push_back(trial);
-    }
-  }
-  return trials;
-}
-
 using Degree = int ParallelConfig::*;
 
 struct MoreOfAnAxis {
@@ -140,8 +126,8 @@ Kind longer_axes(const RunConfig& config, const MoreOfAnAxis& more) {
 
 /// The kinds, the cheapest first.
 std::vector<Kind> kinds_of_change(const RunConfig& config) {
-  std::vector<Kind> kinds = {
-      other_schedule(config), more_zero(config), smaller_microbatches(config)};
+  std::vector<Kind> kinds = {other_schedule(config),
+                             smaller_microbatches(config)};
   for (const bool has_microbatch_of_one : {false, true}) {
     if (has_microbatch_of_one && config.training.microbatch_size == 1) {
       continue;
@@ -167,12 +153,10 @@ std::string arithmetic(const StageMemory& before, const StageMemory& after) {
     int64_t saved() const { return before->nbytes - after->nbytes; }
   };
   std::vector<Change> changes;
-  for (const MemoryLine& line : before.lines) {
-    for (const MemoryLine& other : after.lines) {
-      const Change change{&line, &other};
-      if (line.what == other.what && change.saved() > 0) {
-        changes.push_back(change);
-      }
+  for (size_t i = 0; i < before.lines.size() && i < after.lines.size(); ++i) {
+    const Change change{&before.lines[i], &after.lines[i]};
+    if (change.saved() > 0) {
+      changes.push_back(change);
     }
   }
   std::stable_sort(
@@ -267,8 +251,7 @@ std::string to_text(const MemoryAdvice& advice) {
     return text;
   }
   text =
-      "no schedule, zero, microbatch, tp or pp makes it fit; use a smaller "
-      "model "
+      "no schedule, microbatch, tp or pp makes it fit; use a smaller model "
       "or data.sequence_length";
   if (!advice.nearest.empty()) {
     text += ", the nearest is " + to_text(advice.nearest.front());
