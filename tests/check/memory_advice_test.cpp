@@ -50,8 +50,9 @@ TEST(MemoryAdvice, TheLargestMicrobatchThatFitsIsCheapest) {
   const RunConfig config = config_of({"training.microbatch_size=12",
                                       "training.global_batch_size=12",
                                       "data.sequence_length=512"});
-  EXPECT_THAT(advised(config, 0.75),
+  EXPECT_THAT(advised(config, 0.75, 3),
               ElementsAre("training.microbatch_size = 6",
+                          "memory.recompute = \"selective\"",
                           "parallel.tp = 2, 2 ranks instead of 1"));
   EXPECT_THAT(advised(config, 0.45, 1),
               ElementsAre("training.microbatch_size = 4"));
@@ -75,19 +76,30 @@ TEST(MemoryAdvice, AScheduleThatHoldsLessComesFirst) {
               ElementsAre("parallel.schedule = \"1f1b\""));
 }
 
-TEST(MemoryAdvice, RanksOfDpAreTakenBeforeNewOnes) {
+TEST(MemoryAdvice, ReplicasThatSplitTheirStateComeBeforeOtherAxes) {
   const RunConfig config =
       config_of({"parallel.dp=2", "model.hidden_size=512"});
-  EXPECT_THAT(advised(config, 0.8),
-              ElementsAre("parallel.tp = 2 and parallel.dp = 1",
+  EXPECT_THAT(advised(config, 0.8, 3),
+              ElementsAre("parallel.zero = 1",
+                          "parallel.tp = 2 and parallel.dp = 1",
                           "parallel.pp = 2 and parallel.dp = 1"));
+}
+
+TEST(MemoryAdvice, TheSequenceIsSplitBeforeALayerRunsTwice) {
+  const RunConfig config = config_of({"parallel.tp=2",
+                                      "data.sequence_length=512",
+                                      "training.microbatch_size=1"});
+  EXPECT_THAT(advised(config, 0.85),
+              ElementsAre("parallel.sequence_parallel = true",
+                          "memory.recompute = \"full\", a forward pass of the "
+                          "layers more"));
 }
 
 TEST(MemoryAdvice, FewRanksAreCheaperThanLargeMicrobatches) {
   const RunConfig config = config_of({"training.microbatch_size=4",
                                       "training.global_batch_size=16",
                                       "data.sequence_length=256"});
-  EXPECT_THAT(advised(config, 0.32, 1),
+  EXPECT_THAT(advised(config, 0.12, 1),
               ElementsAre("parallel.tp = 2 and training.microbatch_size = 1, "
                           "2 ranks instead of 1"));
 }
@@ -119,7 +131,7 @@ TEST(MemoryAdvice, SaysWhatComesNearestWhenNothingFits) {
   const MemoryAdvice advice = advise_on_memory(config, {.limit_bytes = 1000});
   EXPECT_THAT(advice.fitting, IsEmpty());
   ASSERT_THAT(advice.nearest, SizeIs(1));
-  EXPECT_THAT(to_text(advice), HasSubstr("no schedule, microbatch, tp or pp"));
+  EXPECT_THAT(to_text(advice), HasSubstr("no schedule, zero, recompute"));
   EXPECT_THAT(to_text(advice), HasSubstr(advice.nearest[0].setting));
 }
 
@@ -134,7 +146,7 @@ TEST(MemoryAdvice, IsOneSentence) {
       testing::MatchesRegex(
           "it would fit with training.microbatch_size = 4 \\(.* MiB: "
           "activations .* MiB instead of .* MiB, .* instead of .*\\), or with "
-          "parallel.tp = 2 .*"));
+          "memory.recompute = .*"));
 }
 
 }  // namespace

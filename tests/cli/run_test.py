@@ -83,8 +83,9 @@ class RunTest(unittest.TestCase):
     def path(self, name):
         return pathlib.Path(self.folder, name)
 
-    def triax(self, *arguments):
+    def triax(self, *arguments, **environment):
         return subprocess.run([TRIAX, *arguments], cwd=self.folder,
+                              env={**os.environ, **environment},
                               capture_output=True, text=True, timeout=300)
 
     def start(self, *arguments):
@@ -147,6 +148,27 @@ class RunTest(unittest.TestCase):
                          r"\(dp 0, pp \d, tp \d\), the one with most: \S+ MiB "
                          r"at its peak, predicted \S+ KiB and communication; "
                          r"parameters ")
+
+    def test_the_total_is_what_a_larger_model_adds_to_the_process(self):
+        """A small run's peak is the program's own memory, but for its total."""
+        one_rank = ["parallel.tp=1", "parallel.pp=1", "training.steps=2",
+                    "training.validate_every=0", "training.global_batch_size=4"]
+        larger = ["model.hidden_size=384", "model.intermediate_size=1032",
+                  "model.max_position_embeddings=64",
+                  "data.sequence_length=64"]
+        resident, total = [], []
+        for name, sizes in (("small", []), ("large", larger)):
+            # Tensors with pages of their own: the heap's holes are no tensors.
+            result = self.triax("train", "run.toml", f"run.dir={name}",
+                                *one_rank, *sizes,
+                                MALLOC_MMAP_THRESHOLD_="65536")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            last = self.metrics(name)[-1]
+            resident.append(last["memory_peak_bytes"])
+            total.append(last["memory_at_peak"]["total"][0])
+        self.assertGreater(total[1], 110 << 20)
+        self.assertLess(abs(resident[1] - resident[0] - total[1] + total[0]),
+                        0.05 * total[1], f"{resident}, {total}")
 
     def test_the_memory_limit_ends_the_run_with_a_sentence(self):
         large = ["model.hidden_size=256", "model.intermediate_size=688",

@@ -23,7 +23,7 @@ struct SomeSteps {
   std::vector<double> losses;
   std::vector<double> norms;
   TensorMap weights;
-  std::vector<std::string> drifted;
+  std::vector<Drift> drifted;
 };
 
 SomeSteps run_of(const Overrides& overrides, int num_steps = 4) {

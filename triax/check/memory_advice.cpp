@@ -64,6 +64,46 @@ Kind other_schedule(const RunConfig& config) {
   return {trial};
 }
 
+/// Replicas that split what they keep; stage 2 last, since it sends more.
+Kind split_replicas(const RunConfig& config) {
+  Kind trials;
+  if (config.parallel.dp > 1) {
+    for (int stage = config.parallel.zero + 1; stage <= 2; ++stage) {
+      Trial trial{config, fmt::format("parallel.zero = {}", stage)};
+      trial.config.parallel.zero = stage;
+      trials.push_back(trial);
+    }
+  }
+  return trials;
+}
+
+Kind split_sequence(const RunConfig& config) {
+  if (config.parallel.tp == 1 || config.parallel.sequence_parallel) {
+    return {};
+  }
+  Trial trial{config, "parallel.sequence_parallel = true"};
+  trial.config.parallel.sequence_parallel = true;
+  return {trial};
+}
+
+Kind more_recompute(const RunConfig& config) {
+  Kind trials;
+  if (config.memory.recompute == Recompute::kNone) {
+    Trial trial{config, "memory.recompute = \"selective\""};
+    trial.config.memory.recompute = Recompute::kSelective;
+    trials.push_back(trial);
+  }
+  if (config.memory.recompute == Recompute::kNone ||
+      config.memory.recompute == Recompute::kSelective) {
+    Trial trial{config,
+                "memory.recompute = \"full\"",
+                "a forward pass of the layers more"};
+    trial.config.memory.recompute = Recompute::kFull;
+    trials.push_back(trial);
+  }
+  return trials;
+}
+
 Kind smaller_microbatches(const RunConfig& config) {
   Kind trials;
   for (int64_t size = config.training.microbatch_size - 1; size >= 1; --size) {
@@ -127,7 +167,10 @@ Kind longer_axes(const RunConfig& config, const MoreOfAnAxis& more) {
 /// The kinds, the cheapest first.
 std::vector<Kind> kinds_of_change(const RunConfig& config) {
   std::vector<Kind> kinds = {other_schedule(config),
-                             smaller_microbatches(config)};
+                             split_replicas(config),
+                             split_sequence(config),
+                             smaller_microbatches(config),
+                             more_recompute(config)};
   for (const bool has_microbatch_of_one : {false, true}) {
     if (has_microbatch_of_one && config.training.microbatch_size == 1) {
       continue;
@@ -149,12 +192,19 @@ std::vector<Kind> kinds_of_change(const RunConfig& config) {
 std::string arithmetic(const StageMemory& before, const StageMemory& after) {
   struct Change {
     const MemoryLine* before;
-    const MemoryLine* after;
-    int64_t saved() const { return before->nbytes - after->nbytes; }
+    int64_t after;
+    int64_t saved() const { return before->nbytes - after; }
+  };
+  const auto bytes_of = [&](const std::string& what) {
+    const auto line = std::find_if(
+        after.lines.begin(), after.lines.end(), [&](const MemoryLine& other) {
+          return other.what == what;
+        });
+    return line == after.lines.end() ? 0 : line->nbytes;
   };
   std::vector<Change> changes;
-  for (size_t i = 0; i < before.lines.size() && i < after.lines.size(); ++i) {
-    const Change change{&before.lines[i], &after.lines[i]};
+  for (const MemoryLine& line : before.lines) {
+    const Change change{&line, bytes_of(line.what)};
     if (change.saved() > 0) {
       changes.push_back(change);
     }
@@ -168,7 +218,7 @@ std::string arithmetic(const StageMemory& before, const StageMemory& after) {
     text += fmt::format("{}{} {} instead of {}",
                         i == 0 ? "" : ", ",
                         changes[i].before->what,
-                        format_bytes(changes[i].after->nbytes),
+                        format_bytes(changes[i].after),
                         format_bytes(changes[i].before->nbytes));
   }
   return text;
@@ -251,8 +301,8 @@ std::string to_text(const MemoryAdvice& advice) {
     return text;
   }
   text =
-      "no schedule, microbatch, tp or pp makes it fit; use a smaller model "
-      "or data.sequence_length";
+      "no schedule, zero, recompute, microbatch, tp or pp makes it fit; use a "
+      "smaller model or data.sequence_length";
   if (!advice.nearest.empty()) {
     text += ", the nearest is " + to_text(advice.nearest.front());
   }

@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "triax/memory/tracker.h"
+
 namespace triax {
 namespace {
 
@@ -39,6 +41,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
     at::Tensor output;
     {
       const at::AutoGradMode with_graph(true);
+      const ActivationScope memory;
       output = c10::static_intrusive_pointer_cast<HeldSegment>(
                    context->saved_data.at("segment").toCapsule())
                    ->call(input);
