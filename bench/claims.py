@@ -280,7 +280,5 @@ def overlap(is_quick):
 
 
 CLAIMS = {claim.__name__: claim for claim in (
-    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, memory_modes,
+    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, memory_modes,
     collectives, first_step, overlap)}
-    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, collectives,
-    first_step, overlap)}

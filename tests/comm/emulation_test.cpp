@@ -86,6 +86,18 @@ TEST(Emulation, AnOperationEndsNoEarlierThanOnTheLink) {
   EXPECT_EQ(outcome, Outcome(2));
 }
 
+TEST(Emulation, AGroupSplitOffHasTheSameLink) {
+  const auto outcome = run_ranks(RankKind::kThreads, 2, [](Group& group) {
+    group.emulate({.latency_seconds = 0.05});
+    const auto after = group.split(0, group.rank(), "after");
+    group.barrier();
+    const auto start = std::chrono::steady_clock::now();
+    after->barrier();  // 2 * 0.05
+    require(seconds_since(start) >= 0.1, "a barrier takes 100 ms");
+  });
+  EXPECT_EQ(outcome, Outcome(2));
+}
+
 TEST(Emulation, OverlappingTransfersQueueAndRunBesideCompute) {
   const auto outcome = run_ranks(RankKind::kThreads, 2, [](Group& group) {
     group.emulate({.latency_seconds = 0.1});

@@ -75,6 +75,57 @@ TEST(TrainingMemory, StatesAreTheFormulasBytes) {
   }
 }
 
+TEST(TrainingMemory, ZeroTakesTheFormulasBytes) {
+  for (const char* plan : {"dp2_zero1",
+                           "dp3_zero1",
+                           "dp2_zero2",
+                           "dp3_zero2",
+                           "dp2_pp2_zero2",
+                           "dp2_tp2_zero2"}) {
+    const RunConfig config = checked_tiny_run(plan_overrides(plan));
+    train_layout(config, [&](Trainer& trainer, DeviceMesh& mesh) {
+      trainer.step();
+      const MemoryBytes current = this_rank_memory().use().current;
+      const int pp = mesh.coord().pp;
+      EXPECT_EQ(current[Category::kParameters],
+                predicted(config, pp, "parameters") +
+                    config.model.head_dim / 2 * int64_t{sizeof(float)})
+          << plan;
+      EXPECT_EQ(current[Category::kGradients],
+                predicted(config, pp, "gradients"))
+          << plan;
+      // The rank that owns most has as much as that.
+      EXPECT_LE(current[Category::kOptimizer],
+                predicted(config, pp, "optimizer"))
+          << plan;
+      EXPECT_GT(current[Category::kOptimizer], 0) << plan;
+    });
+  }
+}
+
+// Four microbatches through two stages: at no instant is there more.
+TEST(TrainingMemory, Zero2HoldsAShardOfGradientsAndTwoBuckets) {
+  for (const char* schedule : {"1f1b", "gpipe"}) {
+    const RunConfig config = checked_tiny_run(
+        plan_overrides("dp2_pp2_zero2") +
+        Overrides{"training.global_batch_size=8",
+                  "training.microbatch_size=1",
+                  "parallel.bucket_bytes=3000",
+                  "model.tie_word_embeddings=true",
+                  std::string("parallel.schedule=") + schedule});
+    ASSERT_EQ(config.num_microbatches(), 4);
+    train_layout(config, [&](Trainer& trainer, DeviceMesh& mesh) {
+      trainer.step();
+      trainer.step();
+      const int pp = mesh.coord().pp;
+      EXPECT_EQ(
+          this_rank_memory().use().largest[Category::kGradients],
+          predicted(config, pp, "gradients") + predicted(config, pp, "buckets"))
+          << schedule << " stage " << pp;
+    });
+  }
+}
+
 TEST(TrainingMemory, PipelineStagesHoldTheirLiveMicrobatches) {
   const Overrides gpipe = {"parallel.schedule=gpipe"};
   int64_t largest[2] = {};

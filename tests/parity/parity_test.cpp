@@ -190,13 +190,18 @@ TEST_P(ParitySequence, EqualsOneRank) {
   expect_equal(GetParam(), kSplitSequence);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases,
-    ParitySequence,
-    testing::Combine(
-        testing::Values("tp2", "tp4", "tp2_pp2", "dp2_tp2", "dp2_tp2_pp2"),
-        testing::ValuesIn(sequence_cases())),
-    test_name);
+INSTANTIATE_TEST_SUITE_P(Cases,
+                         ParitySequence,
+                         testing::Combine(testing::Values("tp2",
+                                                          "tp4",
+                                                          "tp2_pp2",
+                                                          "dp2_tp2",
+                                                          "dp2_tp2_pp2",
+                                                          "dp2_tp2_zero1",
+                                                          "dp2_tp2_pp2_zero2"),
+                                          testing::ValuesIn(sequence_cases())),
+                         test_name);
+
 /// Layouts with ZeRO; four replicas need smaller microbatches.
 class ParityZero : public Parity {};
 
@@ -238,6 +243,9 @@ std::vector<Case> zero_cases() {
                                        "middle_buckets",
                                        "clipping",
                                        "sgd_momentum",
+                                       "recompute_full",
+                                       "recompute_pairs",
+                                       "recompute_frozen_first_half",
                                        "everything"};
   std::vector<Case> cases;
   for (const auto& all : {model_cases(), training_cases()}) {

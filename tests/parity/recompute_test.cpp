@@ -98,11 +98,18 @@ TEST_P(RecomputeBits, AreThoseOfKeepingWithTheSequenceSplit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Plans,
-    RecomputeBits,
-    testing::Values("tp1", "tp2", "pp2", "dp2", "dp2_tp2_pp2"),
-    [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Plans,
+                         RecomputeBits,
+                         testing::Values("tp1",
+                                         "tp2",
+                                         "pp2",
+                                         "dp2",
+                                         "dp2_tp2_pp2",
+                                         "dp2_zero1",
+                                         "dp2_pp2_zero2"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
 
 // A forward pass sums what a tensor-parallel one does, in the same order; only
 // the sums over tokens of replicated parameters are taken in parts.

@@ -36,7 +36,10 @@ class LocalGroup : public Group {
                                int key,
                                const std::string& name,
                                CallSite site) override;
-  void emulate(const LinkEmulation& link) override { state_->link.set(link); }
+  void emulate(const LinkEmulation& link) override {
+    state_->emulation = link;
+    state_->link.set(link);
+  }
 
  protected:
   void run(const Call& call) override;
@@ -289,12 +292,14 @@ std::unique_ptr<Group> LocalGroup::split(int color,
     world_ranks.push_back(world_rank(member));
   }
   const auto here = std::find(members.begin(), members.end(), rank());
-  return std::make_unique<LocalGroup>(std::make_shared<LocalGroupState>(
+  auto group = std::make_unique<LocalGroup>(std::make_shared<LocalGroupState>(
       state_->context,
       name,
       int(here - members.begin()),
       std::move(world_ranks),
       uint64_t(entries[size_t(members.front())].block)));
+  group->emulate(state_->emulation);
+  return group;
 }
 
 }  // namespace

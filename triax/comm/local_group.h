@@ -45,6 +45,7 @@ class LocalGroupState {
   const uint64_t first_counter;
   const int32_t name_id;
   std::vector<Bell*> other_bells;
+  LinkEmulation emulation;  // what `link` was set to, for groups split off
   LinkQueue link;
 
   // Used by whoever carries out collectives: one thread after the other.

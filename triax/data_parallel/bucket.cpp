@@ -43,7 +43,12 @@ void BucketReducer::prepare() {
 }
 
 void BucketReducer::on_gradient(int parameter) {
-  if (!is_last_microbatch_ || arrived_[parameter]) {
+  if (!is_last_microbatch_) {
+    return;
+  }
+  TRIAX_CHECK(bucket_of_[parameter] >= static_cast<int>(next_bucket_),
+              "a gradient came after its bucket was reduced");
+  if (arrived_[parameter]) {
     return;
   }
   TRIAX_CHECK(buffer_.parameter(parameter).grad().data_ptr() ==

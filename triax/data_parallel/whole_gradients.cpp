@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "triax/data_parallel/sharded_gradients.h"
 #include "triax/mesh/tensor_group.h"
 
 namespace triax {
@@ -49,19 +48,6 @@ void WholeGradients::gather() {
     shards->all_gather(as_buffer(buffer_.slice(mine)),
                        as_buffer(buffer_.slice(bucket.range)));
   }
-}
-
-std::unique_ptr<ReplicaGradients> make_replica_gradients(
-    int zero_stage,
-    std::vector<at::Tensor> parameters,
-    const FlatLayout& layout,
-    ReplicaGroups& groups) {
-  if (zero_stage < 2 || groups.shards() == nullptr) {
-    return std::make_unique<WholeGradients>(
-        std::move(parameters), layout, groups);
-  }
-  return std::make_unique<ShardedGradients>(
-      std::move(parameters), layout, groups);
 }
 
 }  // namespace triax

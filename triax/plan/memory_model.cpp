@@ -91,8 +91,7 @@ class StageCount {
                        bytes.buckets,
                        fmt::format("{} x the largest bucket, {}",
                                    bytes.num_blocks,
-                                   format_bytes(bytes.largest_bucket)),
-                       /*is_state=*/true});
+                                   format_bytes(bytes.largest_bucket))});
     }
     lines.push_back({"optimizer",
                      bytes.optimizer,
