@@ -72,6 +72,14 @@ TEST_F(Facts, AWorldThatDoesNotFactorIsSaid) {
                         "product is 1, 2, 4 or 8"));
   context.world = 2;
   EXPECT_THAT(shapes(), HasSubstr("2 ranks are fewer than"));
+  facts.tp = said(2, "tp");
+  facts.dp = said(2, "dp");
+  context.world = 8;
+  EXPECT_THAT(shapes(),
+              HasSubstr("dp: dp 2 * (tp 2 * pp 1 * cp 1 = 2) are not the 8 "
+                        "ranks that are there [refused]; use dp 4"));
+  facts.dp = said(INT64_MAX, "dp");
+  EXPECT_THAT(shapes(), HasSubstr("use dp 4"));
 }
 
 TEST_F(Facts, HeadsThatDoNotSplitAreSaid) {
@@ -153,6 +161,34 @@ TEST_F(Facts, ZeroThreeIsComparedWithZeroOne) {
   EXPECT_EQ(choices(), "");
   facts.bucket_elements = said(int64_t{10'000'000'000}, "bucket");
   EXPECT_THAT(choices(), HasSubstr("holds all"));
+}
+
+TEST_F(Facts, WhatTakesThePlannersSecondsAndBytesIsSaid) {
+  facts.tp = {};
+  facts.zero_stage = said(2, "stage");
+  facts.recompute = {"full", "recompute", {"a", 1, 1}, false};
+  EXPECT_EQ(choices(), "");
+  context.world = 16;
+  context.ranks_on_host = 8;
+  context.device_bytes = int64_t{80} << 30;
+  EXPECT_THAT(choices(),
+              HasSubstr("not judged: whether the network between hosts carries "
+                        "zero 2"));
+  EXPECT_THAT(choices(),
+              HasSubstr("not judged: whether the memory would do without "
+                        "recomputing"));
+}
+
+TEST_F(Facts, ShortRunsMayHaveFewMicrobatches) {
+  facts.pp = said(4, "pp");
+  facts.accumulation = said(2, "steps of a batch");
+  EXPECT_THAT(choices(), HasSubstr("warning[few-microbatches]"));
+  facts.steps = said(100, "steps");
+  EXPECT_THAT(choices(), HasSubstr("note[few-microbatches]"));
+  facts.steps = said(101, "steps");
+  EXPECT_THAT(choices(), HasSubstr("warning[few-microbatches]"));
+  facts.accumulation = said(4, "steps of a batch");
+  EXPECT_THAT(choices(), HasSubstr("note[few-microbatches]"));
 }
 
 TEST_F(Facts, TheRateFollowsTheBatch) {

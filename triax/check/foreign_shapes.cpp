@@ -67,13 +67,13 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
     findings.not_judged(
         "whether dp * tp * pp is the world: ep counts in it or "
         "not, by nanotron's version");
-  } else if (facts.dp.is_set() && *facts.dp > 0 && *facts.dp * rest != world) {
+  } else if (facts.dp.is_set() && *facts.dp > 0 && *facts.dp != world / rest) {
     findings.error("world-size",
                    key_of(facts.dp, ""),
-                   fmt::format("dp {} * {} = {} ranks, and {} are there",
+                   fmt::format("dp {} * ({}) are not the {} ranks that are "
+                               "there",
                                *facts.dp,
                                product,
-                               *facts.dp * rest,
                                world),
                    fmt::format("use dp {}", world / rest));
   }
