@@ -79,6 +79,15 @@ TEST_F(Facts, AWorldThatDoesNotFactorIsSaid) {
   facts.cp = said(3, "cp");
   context.world = 8;
   EXPECT_THAT(shapes(), HasSubstr("error[world-size]: cp: 8 ranks"));
+  facts.cp = {};
+  facts.tp = said(2, "tp");
+  facts.dp = said(2, "dp");
+  context.world = 8;
+  EXPECT_THAT(shapes(),
+              HasSubstr("dp: dp 2 * (tp 2 * pp 1 * cp 1 = 2) are not the 8 "
+                        "ranks that are there [refused]; use dp 4"));
+  facts.dp = said(INT64_MAX, "dp");
+  EXPECT_THAT(shapes(), HasSubstr("use dp 4"));
 }
 
 TEST_F(Facts, HeadsThatDoNotSplitAreSaid) {
@@ -246,6 +255,18 @@ TEST_F(Facts, TheModelsSizesGiveItsParameters) {
   context.world = 1 << 20;
   context.device_bytes = INT64_MAX;
   EXPECT_EQ(choices(), "");
+}
+
+TEST_F(Facts, ShortRunsMayHaveFewMicrobatches) {
+  facts.pp = said(4, "pp");
+  facts.accumulation = said(2, "steps of a batch");
+  EXPECT_THAT(choices(), HasSubstr("warning[few-microbatches]"));
+  facts.steps = said(100, "steps");
+  EXPECT_THAT(choices(), HasSubstr("note[few-microbatches]"));
+  facts.steps = said(101, "steps");
+  EXPECT_THAT(choices(), HasSubstr("warning[few-microbatches]"));
+  facts.accumulation = said(4, "steps of a batch");
+  EXPECT_THAT(choices(), HasSubstr("note[few-microbatches]"));
 }
 
 TEST_F(Facts, TheRateFollowsTheBatch) {

@@ -65,6 +65,7 @@ TEST(MegatronReader, FollowsVariablesArraysAndDefaults) {
   EXPECT_EQ(value(run("A=\"--lr 1\"\nA+=\" --seed 7\"", "$A"), "seed"), "7");
   EXPECT_EQ(value(run("A=2\nB=$((A * (3 + 1) % 5))", "--seed $B"), "seed"),
             "3");
+  EXPECT_EQ(value(run("A=2", "--seed $[A * 2]"), "seed"), "4");
   EXPECT_EQ(value(run("A=(\n  --seed 7 # a remark\n)", "${A[@]}"), "seed"),
             "7");
 }

@@ -75,18 +75,17 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
   // nanotron 0.4 counts ep as an axis of its own, later ones within dp.
   const bool may_have_experts =
       findings.config.system == System::kNanotron && facts.ep.value_or(1) > 1;
-  const int64_t all = saturating_multiply(facts.dp.value_or(0), rest);
   if (may_have_experts) {
     findings.not_judged(
         "whether dp * tp * pp is the world: ep counts in it or "
         "not, by nanotron's version");
-  } else if (facts.dp.is_set() && *facts.dp > 0 && all != world) {
+  } else if (facts.dp.is_set() && *facts.dp > 0 && *facts.dp != world / rest) {
     findings.error("world-size",
                    key_of(facts.dp, ""),
-                   fmt::format("dp {} * {} = {} ranks, and {} are there",
+                   fmt::format("dp {} * ({}) are not the {} ranks that are "
+                               "there",
                                *facts.dp,
                                product,
-                               all,
                                world),
                    fmt::format("use dp {}", world / rest),
                    effect);

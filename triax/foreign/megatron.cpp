@@ -9,9 +9,8 @@
 
 #include "triax/config/problem.h"
 #include "triax/foreign/megatron_arguments.h"
-#include "triax/foreign/megatron_arithmetic.h"
-#include "triax/foreign/megatron_keys.h"
 #include "triax/foreign/megatron_launch.h"
+#include "triax/foreign/megatron_runs.h"
 #include "triax/foreign/megatron_shell.h"
 #include "triax/foreign/text_cursor.h"
 
@@ -20,49 +19,6 @@ namespace {
 
 // No script is longer; arguments do not fit into a command line either.
 constexpr size_t kMaxBytes = 4 << 20;
-
-// Arguments that a training run cannot do without; other tools of
-// Megatron-LM's share the rest.
-constexpr std::string_view kTellingKeys[] = {"num-layers",
-                                             "hidden-size",
-                                             "num-attention-heads",
-                                             "seq-length",
-                                             "micro-batch-size",
-                                             "global-batch-size",
-                                             "tensor-model-parallel-size",
-                                             "pipeline-model-parallel-size",
-                                             "max-position-embeddings",
-                                             "train-iters",
-                                             "train-samples",
-                                             "hybrid-layer-pattern",
-                                             "model-parallel-size",
-                                             "batch-size"};
-
-bool is_telling(std::string_view key) {
-  return std::find(std::begin(kTellingKeys), std::end(kTellingKeys), key) !=
-         std::end(kTellingKeys);
-}
-
-// Programs beside the training whose parsers share some arguments with it.
-bool is_other_program(std::string_view script) {
-  static const std::string_view kOthers[] = {
-      "preprocess", "convert", "merge_", "tokenize", "download", "hf_to"};
-  const size_t slash = script.rfind('/');
-  const std::string_view name =
-      slash == std::string_view::npos ? script : script.substr(slash + 1);
-  return std::any_of(
-      std::begin(kOthers), std::end(kOthers), [&](std::string_view other) {
-        return name.find(other) != std::string_view::npos;
-      });
-}
-
-std::string_view key_of(const std::string& word) {
-  if (!word.starts_with("--")) {
-    return {};
-  }
-  const std::string_view key = std::string_view(word).substr(2);
-  return key.substr(0, key.find('='));
-}
 
 // Offsets to places, in any order and in lines of any length.
 class Places {
@@ -114,93 +70,6 @@ class Places {
   std::vector<size_t> characters_;  // before each block
 };
 
-// A command that may be the training, and how its words split.
-struct Candidate {
-  const ShellRun* run = nullptr;
-  size_t first_argument = 0;
-  size_t script = 0;  // == first_argument: no script was seen
-  int num_known = 0;
-  bool is_telling = false;
-  bool is_bare = false;  // it begins with an argument: no command at all
-};
-
-LaunchCommand command_of(const Candidate& candidate) {
-  return {candidate.run->fields, candidate.script, candidate.first_argument};
-}
-
-class RunChooser {
- public:
-  explicit RunChooser(const ShellRuns& runs) {
-    for (const ShellRun& run : runs.runs) {
-      look_at(run);
-    }
-  }
-
-  // The command with the most arguments that Megatron-LM knows.
-  const Candidate* best() const {
-    const Candidate* best = nullptr;
-    for (const Candidate& candidate : candidates) {
-      const bool counts = candidate.is_telling && !candidate.is_bare;
-      if (counts &&
-          (best == nullptr || candidate.num_known > best->num_known)) {
-        best = &candidate;
-      }
-    }
-    return best;
-  }
-
-  std::vector<Candidate> candidates;
-
- private:
-  void look_at(const ShellRun& run) {
-    Candidate candidate;
-    candidate.run = &run;
-    candidate.is_bare = run.fields[0].text().starts_with("--");
-    find_script(run.fields, candidate);
-    const std::string script = run.fields[candidate.script].text();
-    if (candidate.script < candidate.first_argument &&
-        is_other_program(script)) {
-      return;
-    }
-    for (size_t i = candidate.first_argument; i < run.fields.size(); ++i) {
-      const std::string word = run.fields[i].text();
-      const std::string_view key = key_of(word);
-      const bool is_known = find_megatron_row(key) != nullptr ||
-                            find_megatron_fork_row(key) != nullptr;
-      candidate.num_known += is_known ? 1 : 0;
-      candidate.is_telling = candidate.is_telling || is_telling(key);
-    }
-    candidates.push_back(candidate);
-  }
-
-  // The last .py before the first argument that Megatron-LM knows, else the
-  // word after -m; without either, the arguments begin where the first known
-  // one stands.
-  static void find_script(const std::vector<ShellField>& fields,
-                          Candidate& candidate) {
-    size_t first_known = 0;
-    while (first_known < fields.size() &&
-           find_megatron_row(key_of(fields[first_known].text())) == nullptr) {
-      ++first_known;
-    }
-    candidate.first_argument = first_known;
-    candidate.script = first_known;
-    for (size_t i = 0; i < first_known; ++i) {
-      const std::string word = fields[i].text();
-      const bool is_module =
-          i > 0 && fields[i - 1].text() == "-m" && !word.starts_with("torch.");
-      if (word.ends_with(".py") || is_module) {
-        candidate.script = i;
-        candidate.first_argument = i + 1;
-      }
-    }
-    if (candidate.script >= fields.size()) {
-      candidate.script = 0;
-      candidate.first_argument = 0;
-    }
-  }
-};
-
 ForeignConfig unreadable(const std::string& file,
                          const std::string& rule,
                          const Position& position,
@@ -233,10 +102,10 @@ ConfigTable environment_table(const ShellRun& run,
 
 // "--lr 1e-4 \" after a comment or a blank behind the backslash: a command of
 // its own, which the shell cannot find.
-void note_lost_arguments(const RunChooser& chooser,
+void note_lost_arguments(const std::vector<MegatronRun>& candidates,
                          const Places& places,
                          ForeignConfig& config) {
-  for (const Candidate& candidate : chooser.candidates) {
+  for (const MegatronRun& candidate : candidates) {
     if (!candidate.is_bare) {
       continue;
     }
@@ -258,11 +127,11 @@ void note_lost_arguments(const RunChooser& chooser,
   }
 }
 
-void note_other_runs(const RunChooser& chooser,
-                     const Candidate& chosen,
+void note_other_runs(const std::vector<MegatronRun>& candidates,
+                     const MegatronRun& chosen,
                      const Places& places,
                      ForeignConfig& config) {
-  for (const Candidate& other : chooser.candidates) {
+  for (const MegatronRun& other : candidates) {
     if (other.run == chosen.run || !other.is_telling || other.is_bare) {
       continue;
     }
@@ -310,10 +179,10 @@ void put_in_front(ConfigTable launch,
 }
 
 // Arguments alone: every line of a file, or arrays that nothing starts.
-std::vector<ShellField> loose_arguments(const ShellRuns& runs,
-                                        const RunChooser& chooser) {
+std::vector<ShellField> loose_arguments(
+    const ShellRuns& runs, const std::vector<MegatronRun>& candidates) {
   std::vector<ShellField> fields;
-  for (const Candidate& candidate : chooser.candidates) {
+  for (const MegatronRun& candidate : candidates) {
     if (candidate.is_bare) {
       fields.insert(fields.end(),
                     candidate.run->fields.begin(),
@@ -351,21 +220,21 @@ void read_script(const ShellRuns& runs,
   const PositionOf position_of = [&](size_t offset) {
     return places.at(offset);
   };
-  const RunChooser chooser(runs);
-  const Candidate* chosen = chooser.best();
+  const std::vector<MegatronRun> candidates = find_megatron_runs(runs);
+  const MegatronRun* chosen = best_megatron_run(candidates);
   ConfigTable launch;
   ConfigTable environment;
   std::vector<std::string> open;
   if (chosen != nullptr) {
-    launch = read_launch(command_of(*chosen), batch, position_of);
+    launch = read_launch(chosen->command(), batch, position_of);
     environment = environment_table(*chosen->run, position_of);
     open = read_arguments(
         chosen->run->fields, chosen->first_argument, position_of, config);
-    note_lost_arguments(chooser, places, config);
-    note_other_runs(chooser, *chosen, places, config);
+    note_lost_arguments(candidates, places, config);
+    note_other_runs(candidates, *chosen, places, config);
   } else {
-    open =
-        read_arguments(loose_arguments(runs, chooser), 0, position_of, config);
+    open = read_arguments(
+        loose_arguments(runs, candidates), 0, position_of, config);
   }
   add_open_words(open, launch, config.file);
   put_in_front(std::move(launch), std::move(environment), config);
@@ -381,7 +250,7 @@ int megatron_likeness(std::string_view file_name, std::string_view text) {
   }
   text = text.substr(0, 1 << 20);
   int num_telling = 0;
-  for (const std::string_view key : kTellingKeys) {
+  for (const std::string_view key : megatron_telling_keys()) {
     const std::string flag = "--" + std::string(key);
     num_telling += text.find(flag) != std::string_view::npos ? 1 : 0;
   }
@@ -442,12 +311,12 @@ ForeignConfig read_megatron_words(const std::vector<std::string>& words) {
   runs.runs.push_back(std::move(run));
   ConfigTable launch;
   if (!words.empty()) {
-    const RunChooser chooser(runs);
-    if (chooser.candidates.empty()) {
+    const std::vector<MegatronRun> candidates = find_megatron_runs(runs);
+    if (candidates.empty()) {
       return config;
     }
-    const Candidate& candidate = chooser.candidates[0];
-    launch = read_launch(command_of(candidate), {}, position_of);
+    const MegatronRun& candidate = candidates[0];
+    launch = read_launch(candidate.command(), {}, position_of);
     add_open_words(
         read_arguments(
             runs.runs[0].fields, candidate.first_argument, position_of, config),

@@ -191,7 +191,7 @@ void ShellBuiltins::set_arguments(const std::vector<ShellField>& fields) {
 }
 
 void ShellBuiltins::assign_formula(std::string_view formula, size_t offset) {
-  if (!state_.spend(formula.size(), offset)) {
+  if (!state_.spend(8 * formula.size(), offset)) {
     return;
   }
   const std::vector<std::string> names = assigned_names(formula);

@@ -173,6 +173,8 @@ void ShellWordReader::read_dollar(ShellWord& word, bool quoted) {
     read_arithmetic(word, quoted);
   } else if (next == '(') {
     read_skipped(word, quoted, 2, ')', ShellPart::Kind::kCommand);
+  } else if (next == '[') {  // an old $(( … ))
+    read_skipped(word, quoted, 2, ']', ShellPart::Kind::kArithmetic);
   } else if (next == '{') {
     read_skipped(word, quoted, 2, '}', ShellPart::Kind::kParameter);
   } else {
