@@ -10,6 +10,27 @@ namespace {
 
 using testing::HasSubstr;
 
+ForeignReport report_of(const std::string& text) {
+  return check_foreign(read_deepspeed(text, "a.json"), {.world = 1});
+}
+
+// The Trainer fills "auto" and nothing else; Lightning fills what is missing.
+TEST(DeepSpeedBatch, SaysWhoFillsIt) {
+  const ForeignReport lightning =
+      report_of("{\"gradient_clipping\": 1.0, \"bf16\": {\"enabled\": true}}");
+  ASSERT_EQ(lightning.problems.size(), 1u);
+  EXPECT_EQ(lightning.problems[0].rule, "batch-triangle");
+  EXPECT_EQ(lightning.problems[0].severity, Severity::kWarning);
+  EXPECT_EQ(lightning.problems[0].effect, Effect::kRefused);
+  EXPECT_THAT(lightning.problems[0].message, HasSubstr("Lightning"));
+  const ForeignReport trainer = report_of(
+      "{\"gradient_clipping\": 1.0, \"bf16\": {\"enabled\": \"auto\"}}");
+  ASSERT_EQ(trainer.problems.size(), 1u);
+  EXPECT_EQ(trainer.problems[0].severity, Severity::kError);
+  EXPECT_THAT(trainer.problems[0].message,
+              testing::Not(HasSubstr("Lightning")));
+}
+
 // A DeepSpeed config with one mistake beside what every case has.
 struct Case {
   const char* text;  // after {"train_batch_size": 8, "gradient_clipping": 1.0
@@ -76,6 +97,24 @@ INSTANTIATE_TEST_SUITE_P(
              "ignored",
              "my_own_seed",
              {"does nothing"}},
+        Case{"flops_profiler: {end_profile_step: 3}\n",
+             "unknown-key",
+             "warning",
+             "ignored",
+             "flops_profiler.end_profile_step",
+             {"did you mean profile_step?"}},
+        Case{"autotuning: {enabled: false, mode: 'fast'}\n",
+             "unknown-key",
+             "warning",
+             "ignored",
+             "autotuning.mode",
+             {"remove it"}},
+        Case{"micro_batch_size_per_gpu: 4\n",
+             "unknown-key",
+             "error",
+             "ignored",
+             "micro_batch_size_per_gpu",
+             {"did you mean train_micro_batch_size_per_gpu?"}},
         Case{"_comment: {for: 1}\n", "", "", "", "", {}},
         Case{"zero_optimization: {stage: 2, reduce_bucketsize: 5}\n",
              "unknown-key",

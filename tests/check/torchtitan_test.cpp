@@ -131,6 +131,17 @@ TEST(TorchTitan, SplitsTheKvHeadsOfAGivenModel) {
               testing::HasSubstr("2 KV heads do not split over tp 4"));
 }
 
+// An old name is said once, not again by what it would have made possible.
+TEST(TorchTitan, TakesTheOldNameOfCompileForWhatItMeant) {
+  const ForeignReport report = check_text(
+      "# world = 8\n[parallelism]\ntensor_parallel_degree = 2\n"
+      "enable_async_tensor_parallel = true\n[training]\ncompile = true\n",
+      "a.toml");
+  ASSERT_EQ(report.problems.size(), 1);
+  EXPECT_EQ(report.problems[0].rule, "removed-key");
+  EXPECT_EQ(report.problems[0].field, "training.compile");
+}
+
 TEST(TorchTitan, NotesWhatMayHangAndWhatExpertsNeed) {
   const ForeignReport report = check_text(
       "# world = 8\n[model]\nname = \"llama4\"\n"

@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "triax/foreign/megatron_arguments_view.h"
 #include "triax/foreign/megatron_arithmetic.h"
 
 namespace triax {
@@ -186,6 +187,15 @@ TEST(MegatronReader, ReadsArgumentsAsArgparseDoes) {
   EXPECT_EQ(count_rule(read(run("", "--seed 1 > log 2>&1 | tee x")),
                        "stray-argument"),
             0);
+  EXPECT_EQ(count_rule(read(run("", "--own-list a b c")), "stray-argument"), 0);
+  EXPECT_EQ(count_rule(read(run("", "--own-list=a b")), "stray-argument"), 1);
+  const ForeignConfig open = read(run("", "--own-list a $X"));
+  EXPECT_FALSE(MegatronArguments(open).is_closed());
+  EXPECT_EQ(count_rule(read(run("", "--seed '<a' b> c")), "stray-argument"), 0);
+  EXPECT_EQ(count_rule(read(run("", "--seed '<a>' c")), "stray-argument"), 1);
+  EXPECT_EQ(
+      count_rule(read(run("", "--own-list a b --seed 1 2")), "stray-argument"),
+      1);
 }
 
 TEST(MegatronReader, CountsRanksWhereTheLauncherSaysThem) {

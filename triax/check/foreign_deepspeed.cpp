@@ -23,6 +23,13 @@ bool is_auto(const ConfigValue& value) {
   return text != nullptr && *text == "auto";
 }
 
+bool has_auto(const ConfigTable& table) {
+  return std::any_of(table.begin(), table.end(), [](const ConfigEntry& entry) {
+    const auto* below = std::get_if<ConfigTable>(&entry.value.data);
+    return is_auto(entry.value) || (below != nullptr && has_auto(*below));
+  });
+}
+
 // "auto" that nobody but the Trainer understands. Of the sections that
 // pydantic reads DeepSpeed drops it, and takes the default.
 void find_auto(const ConfigTable& table,
@@ -270,11 +277,21 @@ void check_batch_keys(ForeignFindings& findings) {
   };
   if (!is_given("train_batch_size") &&
       !is_given("train_micro_batch_size_per_gpu")) {
-    findings.error("batch-triangle",
-                   "train_batch_size",
-                   "neither train_batch_size nor "
-                   "train_micro_batch_size_per_gpu is given",
-                   "set one of them, or both");
+    // The Trainer fills "auto" alone; other programs put in what is missing.
+    const bool is_trainers = has_auto(findings.config.table);
+    findings.add({is_trainers ? Severity::kError : Severity::kWarning,
+                  "batch-triangle",
+                  "train_batch_size",
+                  {findings.config.file, 0, 0},
+                  fmt::format("neither train_batch_size nor "
+                              "train_micro_batch_size_per_gpu is given, and "
+                              "DeepSpeed stops{}",
+                              is_trainers ? ""
+                                          : " unless the program sets one, as "
+                                            "Lightning does"),
+                  "set one of them, or both",
+                  Effect::kRefused,
+                  {}});
   }
 }
 

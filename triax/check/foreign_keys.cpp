@@ -77,6 +77,22 @@ bool is_remark(std::string_view key) {
          key == "description";
 }
 
+// "micro_batch_size_per_gpu": the end of one name alone.
+std::string longer_name(const std::string& key,
+                        const std::vector<std::string_view>& names) {
+  constexpr size_t kMinBytes = 12;
+  std::string found;
+  for (const std::string_view name : names) {
+    if (key.size() >= kMinBytes && name.ends_with("_" + key)) {
+      if (!found.empty()) {
+        return "";
+      }
+      found = std::string(name);
+    }
+  }
+  return found;
+}
+
 class KeyWalk {
  public:
   KeyWalk(ForeignFindings& findings,
@@ -307,7 +323,8 @@ class KeyWalk {
     problem.message = is_ignored ? "no such key is read, so it does nothing"
                                  : "there is no such key";
     if (++num_unknown_ <= kMaxSuggestions) {
-      suggest(problem, entry, prefix);
+      // A section that takes anything has words of its own: "mode", "enabled".
+      suggest(problem, entry, prefix, is_ignored && section != nullptr);
     }
     if (problem.fix.empty()) {
       problem.fix = "remove it";
@@ -317,11 +334,16 @@ class KeyWalk {
 
   void suggest(Problem& problem,
                const ConfigEntry& entry,
-               const std::string& prefix) const {
+               const std::string& prefix,
+               bool is_loose) const {
     const std::vector<std::string_view> places = keys_.places_of(entry.key);
-    const std::string near = nearest(entry.key, keys_.names_in(prefix));
+    const std::vector<std::string_view> names = keys_.names_in(prefix);
+    std::string near = nearest(entry.key, names);
+    if (near.empty()) {
+      near = longer_name(entry.key, names);
+    }
     if (!near.empty()) {
-      problem.severity = Severity::kError;
+      problem.severity = is_loose ? problem.severity : Severity::kError;
       problem.fix = fmt::format("did you mean {}?", near);
       const std::string path = prefix.empty() ? near : prefix + "." + near;
       const KeyRow* row = keys_.find(path);
@@ -330,7 +352,7 @@ class KeyWalk {
           misfit_of(*row, entry.value).empty()) {
         problem.edit = SafeEdit{entry.key_position, entry.key, near};
       }
-    } else if (!places.empty() && places.size() <= 2) {
+    } else if (!places.empty() && places.size() <= 2 && !is_loose) {
       problem.severity = Severity::kError;
       problem.rule = "misplaced-key";
       const size_t dot = places[0].rfind('.');

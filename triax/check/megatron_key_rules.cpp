@@ -52,6 +52,7 @@ class KeyJudge {
         unknown(entry);
       }
     }
+    flush_slips();
     flush_unknown();
   }
 
@@ -108,8 +109,9 @@ class KeyJudge {
                std::string::npos;
   }
 
+  // Beside arguments of an older version or a fork it is right there, as they.
   void refused(const ConfigEntry& entry, const KeyRow& row) {
-    Problem& problem = add(Severity::kError,
+    Problem& problem = add(is_of_fork() ? Severity::kNote : Severity::kError,
                            "removed-key",
                            entry,
                            entry.key_position,
@@ -241,10 +243,36 @@ class KeyJudge {
     const KeyRow* meant =
         dashed == entry.key ? nullptr : megatron_keys().find(dashed);
     std::string near = meant != nullptr ? dashed : near_key(entry.key);
-    if (near.empty() || findings_.is_set(near)) {
+    if (near.empty() || findings_.is_set(near) || is_negation(entry.key)) {
       strangers_.push_back(&entry);
-      return;
+    } else {
+      slips_.push_back({&entry, near});
     }
+  }
+
+  // "--no-attention-softmax-in-fp32": nobody slips into a "no-".
+  static bool is_negation(const std::string& key) {
+    return key.starts_with("no-") &&
+           megatron_keys().find(key.substr(3)) != nullptr;
+  }
+
+  // Other programs on this base have names of their own that only resemble.
+  void flush_slips() {
+    const bool is_own = is_own_program(args_.script());
+    const bool is_other = !is_own || is_of_fork() || args_.is_deepspeed() ||
+                          strangers_.size() > 1;
+    for (const Slip& slip : slips_) {
+      const std::string& key = slip.entry->key;
+      const bool is_whole = slip.near.starts_with(key) && is_own;
+      if (is_other && !is_whole && edit_distance(key, slip.near) > 1) {
+        strangers_.push_back(slip.entry);
+      } else {
+        add_slip(*slip.entry, slip.near);
+      }
+    }
+  }
+
+  void add_slip(const ConfigEntry& entry, const std::string& near) {
     Problem& problem = add(
         Severity::kError,
         "unknown-key",
@@ -299,9 +327,17 @@ class KeyJudge {
     }
   }
 
+  bool is_of_fork() const { return fork_ != MegatronFork::kNone; }
+
+  struct Slip {
+    const ConfigEntry* entry;
+    std::string near;
+  };
+
   ForeignFindings& findings_;
   const MegatronArguments& args_;
   std::vector<const ConfigEntry*> strangers_;
+  std::vector<Slip> slips_;
   MegatronFork fork_ = MegatronFork::kNone;
   int num_unknown_ = 0;
 };
@@ -325,7 +361,9 @@ const std::vector<Required>& required_arguments() {
        "add --num-layers"},
       {"hidden-size", {}, "add --hidden-size"},
       {"num-attention-heads", {}, "add --num-attention-heads"},
-      {"max-position-embeddings", {}, "add --max-position-embeddings"},
+      {"max-position-embeddings",
+       {"max-absolute-position-embeddings"},
+       "add --max-position-embeddings"},
       {"seq-length", {"encoder-seq-length"}, "add --seq-length"},
       {"train-iters",
        {"train-samples", "skip-train", "train-tokens", "perform-rl-step"},

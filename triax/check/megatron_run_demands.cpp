@@ -434,8 +434,10 @@ constexpr MegatronDemand kSilent[] = {
     {"no-effect",
      "optimizer-offload-fraction",
      [](const Args& a) {
+       // A fork with a policy of its own reads the fraction there.
        return a.is_set("optimizer-offload-fraction") &&
-              a.is_off("optimizer-cpu-offload");
+              a.is_off("optimizer-cpu-offload") &&
+              !a.is_set("optimizer-offload-policy");
      },
      "nothing goes to the host without --optimizer-cpu-offload",
      "add --optimizer-cpu-offload and --use-precision-aware-optimizer",

@@ -62,7 +62,9 @@ std::optional<int64_t> torchtitan_shards(const ForeignFindings& findings) {
 }
 
 bool torchtitan_compiles_model(const ForeignFindings& findings) {
-  if (!torchtitan_flag(findings.config, "compile.enable")) {
+  // The old name is said once: it is no reason for more findings.
+  if (!torchtitan_flag(findings.config, "compile.enable") &&
+      !torchtitan_flag(findings.config, "training.compile")) {
     return false;
   }
   const ConfigValue* value = findings.value("compile.components");

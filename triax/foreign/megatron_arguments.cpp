@@ -99,6 +99,12 @@ ConfigValue value_of(const ShellField& field,
   return value;
 }
 
+// "<Specify path>" in a template: several words for one that is still to come.
+bool opens_placeholder(const ShellField& field) {
+  const std::string text = field.text();
+  return text.starts_with('<') && text.find('>') == std::string::npos;
+}
+
 // Of an argument that no list names: what its value looks like.
 KeyType guessed_type(const std::string& text) {
   if (python_int(text)) {
@@ -156,7 +162,7 @@ class ArgumentReader {
       open_.push_back(text);
       return;
     }
-    if (field.is_maybe() || text.empty()) {
+    if (field.is_maybe() || text.empty() || may_take_more_) {
       return;
     }
     add_problem("stray-argument",
@@ -194,6 +200,9 @@ class ArgumentReader {
     } else {
       read_values(field, row, count, entry);
     }
+    // Nobody knows how many values an unlisted argument takes.
+    may_take_more_ = count == "guess" ? equals == std::string::npos
+                                      : opens_placeholder(fields_[at_ - 1]);
     add(std::move(entry));
   }
 
@@ -443,6 +452,7 @@ class ArgumentReader {
   std::vector<std::string> open_;
   std::unordered_map<std::string, size_t> places_;
   size_t at_ = 0;
+  bool may_take_more_ = false;
 };
 
 }  // namespace

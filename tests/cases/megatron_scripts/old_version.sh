@@ -3,6 +3,7 @@
 # notes: removed-key DDP-impl
 # notes: removed-key data-impl
 # notes: ignored-key use-flash-attn
+# notes: removed-key checkpoint-activations
 python -m torch.distributed.launch --nproc_per_node 8 pretrain_gpt.py \
        --num-layers 24 --hidden-size 1024 --num-attention-heads 16 \
        --micro-batch-size 4 --global-batch-size 32 --seq-length 1024 \
@@ -12,4 +13,4 @@ python -m torch.distributed.launch --nproc_per_node 8 pretrain_gpt.py \
        --distributed-backend nccl --lr 0.00015 --lr-decay-style cosine \
        --min-lr 1.0e-5 --weight-decay 1e-2 --clip-grad 1.0 \
        --lr-warmup-fraction .01 --log-interval 100 --use-flash-attn \
-       --DDP-impl local --fp16
+       --DDP-impl local --checkpoint-activations --fp16
