@@ -250,25 +250,25 @@ std::string said(System system, const std::string& text) {
   return all;
 }
 
-// What overflowed: figures over sizes that are legal one by one.
-TEST(HostileNumbers, FiguresEndWhereTheirTypeDoes) {
+// What overflowed once; now no rule calculates with it.
+TEST(HostileNumbers, ThatNoRunHasAreSaidAndLeftOut) {
+  constexpr const char* kSaid = "is beyond any run, and nothing is calculated";
   EXPECT_THAT(said(System::kTorchTitan,
                    "[parallelism]\npipeline_parallel_degree = 2\n"
                    "[training]\nlocal_batch_size = 64\n"
                    "global_batch_size = 9223372036854775807\n"
                    "[model]\nname = \"llama3\"\n"),
-              testing::HasSubstr("use 9223372036854775807"));
+              testing::HasSubstr(kSaid));
   EXPECT_THAT(said(System::kMegatron,
                    "pretrain_gpt.py --num-layers 9223372036854775806"
                    " --pipeline-model-parallel-size 16\n"),
-              testing::HasSubstr("14 stages of 576460752303423488 and 2 of "
-                                 "576460752303423487"));
+              testing::HasSubstr(kSaid));
   EXPECT_THAT(said(System::kMegatron,
                    "pretrain_gpt.py --num-layers 4"
                    " --pipeline-model-parallel-size 4"
                    " --decoder-first-pipeline-num-layers 9223372036854775807"
                    " --decoder-last-pipeline-num-layers 4294967296\n"),
-              testing::HasSubstr("= -9223372036854775808 over 2 middle"));
+              testing::HasSubstr(kSaid));
 }
 
 INSTANTIATE_TEST_SUITE_P(Readers,

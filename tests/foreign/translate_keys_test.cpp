@@ -24,6 +24,10 @@ constexpr System kAll[] = {System::kTriax,
 
 std::vector<ConfigValue> other_values(const KeyRow& row) {
   ConfigValue value{};
+  // A text that is no mode is none of the two.
+  if (row.key == "parallelism.tp_mode") {
+    return {{std::string("REDUCE_SCATTER"), {}}};
+  }
   if (!row.choices.empty() && row.type == KeyType::kText) {
     std::vector<ConfigValue> values;
     for (const std::string_view choice : split_words(row.choices)) {

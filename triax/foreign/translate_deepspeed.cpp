@@ -172,6 +172,8 @@ void write_deepspeed(TargetWriter& out, const NamedFact& fact) {
     write_optimizer(out);
   } else if (name == "decoupled_decay") {
     out.imply();
+  } else if (name == "adam_eps" && out.word("optimizer") == "lion") {
+    out.lose("Lion has no eps");
   } else if (name == "adam_eps") {
     out.put(kParams + "eps", fact.value);
   } else if (name == "beta1" || name == "beta2" || name == "momentum") {
