@@ -42,7 +42,9 @@ std::vector<Problem> judge(const std::string& text,
                      .system = to};
   const NamedFact* pp = source.find("pp");
   if (to == System::kDeepSpeed && pp != nullptr) {
-    context.pp = pp->value.get<int64_t>();
+    RunFacts program;
+    program.pp = {pp->value.get<int64_t>(), "pp", {}, false};
+    context.other = program;
   }
   // A run file says its own ranks, and of other axes than triax has none.
   parse_input(written, to == System::kTriax ? ForeignContext{} : context);

@@ -28,6 +28,16 @@ bool has_effect(const ForeignReport& report, Effect effect) {
   });
 }
 
+// Without lr_decay_steps the length is what warm-up leaves: less than nothing.
+TEST(Nanotron, SeesAWarmUpThatOutlastsARunWithoutALength) {
+  std::string text = file_text(kCases + "old_odd_warmup.yaml");
+  const std::string length = "lr_decay_steps: 13";
+  ASSERT_NE(text.find(length), std::string::npos);
+  text.replace(text.find(length), length.size(), "lr_decay_steps: null");
+  EXPECT_THAT(all_text(check_text(text)),
+              testing::HasSubstr("ends before warm-up's 20"));
+}
+
 // What tests/foreign/nanotron_verdicts.py had the package 0.4 say. Shapes are
 // asserted by its model's constructor, which it does not call.
 TEST(Nanotron, VerdictIsThatOfThePackage) {

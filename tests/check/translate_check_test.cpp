@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "tests/check/megatron_cases.h"
 #include "triax/base/file.h"
 #include "triax/check/check.h"
 #include "triax/check/foreign_check.h"
@@ -73,19 +74,30 @@ int expect_good_translations(const TranslationSource& source,
   return count;
 }
 
+std::string text_of(const fs::path& path) {
+  return read_file(path.string(), 1 << 20);
+}
+
+// 0 where the sample itself has errors.
+int expect_good_sample(System system,
+                       const std::string& text,
+                       const std::string& name) {
+  const ForeignContext context{.world = ranks_in(name)};
+  const ForeignConfig config = find_system(system)->read(text, name);
+  return errors_of(check_foreign(config, context).problems).empty()
+             ? expect_good_translations(
+                   translation_source(config, {.world = context.world}),
+                   name,
+                   context)
+             : 0;
+}
+
 int expect_good_samples(System system, const fs::path& folder) {
   int count = 0;
   for (const auto& file : fs::directory_iterator(kTests / folder)) {
     const std::string name = file.path().filename().string();
-    if (name.ends_with(".tsv") || name == "verdicts.txt") {
-      continue;
-    }
-    const ForeignContext context{.world = ranks_in(name)};
-    const ForeignConfig config = find_system(system)->read(
-        read_file(file.path().string(), 1 << 20), name);
-    if (errors_of(check_foreign(config, context).problems).empty()) {
-      count += expect_good_translations(
-          translation_source(config, {.world = context.world}), name, context);
+    if (!name.ends_with(".tsv") && name != "verdicts.txt") {
+      count += expect_good_sample(system, text_of(file.path()), name);
     }
   }
   return count;
@@ -97,7 +109,13 @@ TEST(TranslateCheck, OfDeepSpeedIsWithoutErrors) {
 }
 
 TEST(TranslateCheck, OfMegatronIsWithoutErrors) {
-  EXPECT_GT(expect_good_samples(System::kMegatron, "cases/megatron"), 4 * 25);
+  const fs::path folder = kTests / "cases/megatron";
+  int count = 0;
+  for (const MegatronCase& of : read_megatron_cases(
+           text_of(folder / "base.sh"), text_of(folder / "cases.txt"))) {
+    count += expect_good_sample(System::kMegatron, of.script, of.name);
+  }
+  EXPECT_GT(count, 4 * 25);
   EXPECT_GT(expect_good_samples(System::kMegatron, "cases/megatron_scripts"),
             4 * 4);
 }

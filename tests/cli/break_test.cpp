@@ -74,10 +74,10 @@ TEST_F(Verify, FindsEveryBreak) {
   const std::vector<std::string> names = all_names();
   EXPECT_GE(names.size(), 21u);
   for (const std::string& name : names) {
-    const bool splits_sequence = name.find("sequence") != std::string::npos;
-    const Output result =
-        verify((splits_sequence ? "parallel.sequence_parallel=true " : "") +
-               ("--json --break " + name));
+    const bool is_of_sequence = name.find("sequence") != std::string::npos;
+    const std::string more =
+        is_of_sequence ? " parallel.sequence_parallel=true" : "";
+    const Output result = verify("--json --break " + name + more);
     EXPECT_EQ(result.code, 1) << name << "\n" << result.err;
     const Json report = parse_json(result.out, "out");
     EXPECT_EQ(report["verdict"], "different") << name;

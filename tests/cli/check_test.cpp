@@ -226,6 +226,7 @@ TEST_F(CheckCli, TakesTheVersionsThatItKnows) {
   for (const std::string& arguments :
        {std::string("good.json --kind deepspeed@0.19.8"),
         std::string("good.json --kind deepspeed@0.12.6"),
+        std::string("good.json --kind deepspeed@0.16"),
         std::string("t.toml --kind torchtitan@0.2.2"),
         plain + "main",
         old + "0.4",
@@ -237,7 +238,6 @@ TEST_F(CheckCli, TakesTheVersionsThatItKnows) {
         std::string("good.json --kind deepspeed@"),
         std::string("good.json --kind deepspeed@0.9.1"),
         std::string("good.json --kind deepspeed@1.0.0"),
-        std::string("good.json --kind deepspeed@0.16"),
         std::string("t.toml --kind torchtitan@0.1.0"),
         std::string("t.toml --kind triax@1"),
         plain + "0.4",

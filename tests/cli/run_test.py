@@ -191,7 +191,7 @@ class RunTest(unittest.TestCase):
             r"(activations|temporary) would make \S+ MiB of memory.limit = \S+ "
             r"MiB; in use are parameters \S+ MiB, .*; predicted were \S+ MiB"
             r".*; it would fit with training.microbatch_size = \d \(\S+ MiB: "
-            r"activations \S+ MiB instead of \S+ MiB, .*\), or with parallel\.")
+            r"activations \S+ MiB instead of \S+ MiB, .*\), or with memory\.")
         for log in self.path("out/logs").iterdir():
             self.assertIn("out of memory", log.read_text())
 
@@ -201,7 +201,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("warning[memory-exceeds-limit]", result.stderr)
         self.assertIn("more for parameters would make", result.stderr)
-        self.assertIn("no schedule, microbatch, tp or pp makes it fit",
+        self.assertIn("no schedule, zero, recompute, microbatch, tp or pp",
                       result.stderr)
 
     def test_the_resolved_config_runs_again_exactly(self):

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tests/check/megatron_cases.h"
 #include "triax/base/file.h"
 #include "triax/config/fields.h"
 #include "triax/foreign/nanotron.h"
@@ -173,12 +174,19 @@ TEST(TranslateKeys, OfDeepSpeedAreCarriedOrNamed) {
 }
 
 TEST(TranslateKeys, OfMegatronAreCarriedOrNamed) {
-  const KeyTable& keys = find_system(System::kMegatron)->keys();
-  expect_no_key_is_dropped({System::kMegatron, "a", {}, {}}, keys);
-  expect_no_key_is_dropped(
-      sample(System::kMegatron, "cases/megatron/good_llama_8b.sh"), keys);
-  expect_no_key_is_dropped(
-      sample(System::kMegatron, "cases/megatron/good_gpt2_learned.sh"), keys);
+  const SystemEntry* entry = find_system(System::kMegatron);
+  expect_no_key_is_dropped({System::kMegatron, "a", {}, {}}, entry->keys());
+  const std::string folder = TRIAX_SOURCE_DIR "/tests/cases/megatron/";
+  int count = 0;
+  for (const MegatronCase& of :
+       read_megatron_cases(read_file(folder + "base.sh", 1 << 20),
+                           read_file(folder + "cases.txt", 1 << 20))) {
+    if (of.name == "good_llama_8b" || of.name == "good_gpt2_learned") {
+      expect_no_key_is_dropped(entry->read(of.script, of.name), entry->keys());
+      ++count;
+    }
+  }
+  EXPECT_EQ(count, 2);
 }
 
 TEST(TranslateKeys, OfTorchTitanAreCarriedOrNamed) {

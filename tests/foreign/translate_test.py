@@ -16,11 +16,11 @@ import subprocess
 import sys
 import tempfile
 
+from megatron_verdicts import cases as megatron_cases
 from package_lists import HERE, SKIPPED
 
 SAMPLES = {
     "deepspeed": "deepspeed/cases/*.json",
-    "megatron": "../cases/megatron/*.sh",
     "torchtitan": "../cases/torchtitan/*.toml",
     "nanotron": "../cases/nanotron/*.yaml",
     "triax": "../../examples/*.toml",
@@ -37,10 +37,22 @@ def world_of(path):
     return ["--world", match.group(1)] if match else []
 
 
-def translations(to):
-    """(file, config) of every sample that has no errors of its own."""
+def samples(folder):
+    """(system, file); Megatron-LM's are written into the folder."""
     for kind, pattern in SAMPLES.items():
         for path in sorted(glob.glob(os.path.join(HERE, pattern))):
+            yield kind, path
+    for name, script in megatron_cases():
+        path = os.path.join(folder, f"{name}.sh")
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(script)
+        yield "megatron", path
+
+
+def translations(to):
+    """(file, config) of every sample that has no errors of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, path in samples(folder):
             more = ["--kind", kind, *world_of(path)]
             found = json.loads(triax(path, *more, "--format", "json").stdout)
             bad = {p["rule"] for p in found if p["severity"] == "error"}

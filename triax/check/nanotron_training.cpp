@@ -75,8 +75,8 @@ Decay decay_of(const ForeignFindings& findings) {
   decay.start = start.value_or(decay.warmup);
   decay.has_length = facts.decay_steps.is_set();
   const bool can_subtract = is_steps(decay.steps) && is_steps(decay.warmup);
-  decay.length =
-      facts.decay_steps.value_or(can_subtract ? decay.steps - decay.warmup : 0);
+  decay.length = facts.decay_steps.value_or(
+      can_subtract ? std::max<int64_t>(0, decay.steps - decay.warmup) : 0);
   return decay;
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <map>
 
 #include "triax/config/fields.h"
@@ -61,7 +63,13 @@ void put_field(TargetWriter& out, const char* key, const NamedFact& fact) {
   const bool is_neutral = fact.value == Json(0) || fact.value == Json(1) ||
                           fact.value == Json(false) ||
                           fact.value == Json("none");
-  if (field == nullptr || !field->is_default_only) {
+  const bool is_beyond = field != nullptr && fact.value.is_number_integer() &&
+                         fact.value.get<int64_t>() > field->max_built;
+  if (is_beyond) {
+    out.put(key, field->max_built);
+    out.lose(fmt::format("{} instead: this triax does not build it yet",
+                         field->max_built));
+  } else if (field == nullptr || !field->is_default_only) {
     out.put(key, fact.value);
   } else if (is_neutral && fact.name != "zero_stage") {
     out.imply();

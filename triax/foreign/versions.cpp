@@ -89,11 +89,10 @@ std::string resolve_version(System system, std::string_view version) {
   }
   const std::string_view own = entry->keys().version();
   if (system == System::kDeepSpeed) {
-    const std::string resolved =
-        version.empty() ? "" : resolve_deepspeed(version);
+    const std::string resolved = resolve_deepspeed(version);
     return resolved == own ? "" : resolved;
   }
-  if (!version.empty() && !entry->knows_version(version)) {
+  if (!entry->knows_version(version)) {
     throw Error(entry->name,
                 "@",
                 version,
