@@ -30,7 +30,7 @@ bool has_effect(const ForeignReport& report, Effect effect) {
 
 // Without lr_decay_steps the length is what warm-up leaves: less than nothing.
 TEST(Nanotron, SeesAWarmUpThatOutlastsARunWithoutALength) {
-  std::string text = file_text(kCases + "old_odd_warmup.yaml");
+  std::string text = case_text(kCases + "old_odd_warmup.yaml");
   const std::string length = "lr_decay_steps: 13";
   ASSERT_NE(text.find(length), std::string::npos);
   text.replace(text.find(length), length.size(), "lr_decay_steps: null");
