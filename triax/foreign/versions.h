@@ -9,8 +9,9 @@
 namespace triax {
 
 /// What ForeignContext::version holds for "0.14.5", "0.14" (its last release)
-/// or the table's own version ("": nothing). Throws Error for what is no version of
-/// the system, or one that triax has no table for, and names those there are.
+/// or the table's own version ("": nothing). Throws Error for what is no
+/// version of the system, or one that triax has no table for, and names those
+/// there are.
 std::string resolve_version(System system, std::string_view version);
 
 }  // namespace triax
