@@ -69,9 +69,9 @@ TEST(ReferenceRuns, InFp64AreOneRunItsGradientsAndAReplay) {
       step_bytes(one_rank_config(config, 2)) > step_bytes(config)
           ? step_bytes(one_rank_config(config, 2)) - step_bytes(config)
           : 0;
-  EXPECT_EQ(memory.reference_bytes,
-            kNumel * (8 * (2 * 4 + 1 + 2) + 1) + kPadding * 8 * 2 + kCompared +
-                rest);
+  EXPECT_EQ(
+      memory.reference_bytes,
+      kNumel * (8 * (2 * 4 + 1 + 2) + 1) + kPadding * 8 * 2 + kCompared + rest);
 }
 
 TEST(ReferenceRuns, WhereGradientsRoundAreThreeRunsAtATime) {
@@ -83,8 +83,8 @@ TEST(ReferenceRuns, WhereGradientsRoundAreThreeRunsAtATime) {
   const RunConfig wider = noise_configs(config).back();
   EXPECT_EQ(memory.reference_bytes,
             kNumel * (4 * (3 * 4 + 1 + 2) + 8 * (4 + 1)) +
-                kPadding * (4 * 3 + 8) + kCompared +
-                step_bytes(wider) - step_bytes(config));
+                kPadding * (4 * 3 + 8) + kCompared + step_bytes(wider) -
+                step_bytes(config));
 }
 
 TEST(ReferenceRuns, TakeNoMoreWithMoreSteps) {
