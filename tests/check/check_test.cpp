@@ -258,7 +258,8 @@ std::vector<Case> layout_cases() {
        {},
        "memory-exceeds-limit",
        "warning",
-       {"the heaviest rank needs 163.2 MiB, 35.2 MiB more than 128.0 MiB",
+       {"the heaviest rank needs 163.2 MiB and what it communicates through, "
+        "35.2 MiB more than 128.0 MiB",
         "it would fit with training.microbatch_size = 4 (115.6 MiB: "
         "activations 41.1 MiB instead of 82.2 MiB",
         "or with memory.recompute = \"full\" (a forward pass of the layers "

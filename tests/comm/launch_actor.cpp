@@ -80,6 +80,8 @@ void Actor::misbehave() {
     kill(getppid(), SIGSTOP);
     sleep_ms(50);
     kill(getpid(), SIGKILL);
+  } else if (mode == "stop_parent_alone") {
+    kill(getppid(), SIGSTOP);
   }
 }
 

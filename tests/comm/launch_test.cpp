@@ -365,6 +365,14 @@ TEST_F(Launch, AStoppedParentHidesNoDeath) {
   EXPECT_THAT(err(), ContainsRegex("error: rank 2 .* ended"));
 }
 
+TEST_F(Launch, AStoppedParentEndsTheRunAtTheDeadline) {
+  EXPECT_EQ(run("stop_parent_alone", {.deadline_seconds = 1.0}), 1);
+  EXPECT_THAT(err(), HasSubstr("is stopped: kill -CONT it"));
+  EXPECT_THAT(err(),
+              ContainsRegex("error: the parent of the ranks .*was stopped "
+                            ".*1.00 s, the deadline"));
+}
+
 TEST_F(Launch, AProcessThatARankLeftBehindIsKilled) {
   EXPECT_EQ(run("orphan", {.world_size = 1}), 0);
   EXPECT_THAT(pids(), IsEmpty());

@@ -33,7 +33,7 @@ std::string verify_command(const Overrides& overrides,
                            const VerifyOptions& options);
 
 /// Two steps are enough to see a first update in a second gradient.
-inline constexpr VerifyOptions kTwoSteps = {.num_steps = 2};
+inline const VerifyOptions kTwoSteps = {.num_steps = 2};
 
 /// triax verify with threads for ranks.
 VerifyReport verify_layout(const RunConfig& config,

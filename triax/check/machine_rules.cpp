@@ -72,7 +72,8 @@ void check_limit(Findings& findings) {
     findings.warning(
         "memory-exceeds-limit",
         "memory.limit",
-        fmt::format("the heaviest rank needs {}, {} more than {}",
+        fmt::format("the heaviest rank needs {} and what it communicates "
+                    "through, {} more than {}",
                     format_bytes(heaviest),
                     format_bytes(heaviest - limit),
                     format_bytes(limit)),

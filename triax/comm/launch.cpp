@@ -89,6 +89,7 @@ class Launcher {
   Descriptor child_;
   pid_t child_pid_ = 0;
   bool is_child_stopped_ = false;
+  double child_stopped_seconds_ = 0.0;
   bool has_finding_ = false;
   bool has_failed_ = false;
   bool is_over_ = false;
@@ -324,6 +325,16 @@ void Launcher::look_at_stops(double seconds) {
         "the parent of the ranks (pid ",
         child_pid_,
         is_child_stopped ? ") is stopped: kill -CONT it" : ") continues");
+  }
+  child_stopped_seconds_ =
+      is_child_stopped ? child_stopped_seconds_ + seconds : 0.0;
+  if (options_.deadline_seconds > 0.0 &&
+      child_stopped_seconds_ >= options_.deadline_seconds) {
+    fail(
+        fmt::format("the parent of the ranks (pid {}) was stopped (SIGSTOP) "
+                    "for {}, the deadline",
+                    child_pid_,
+                    format_duration(options_.deadline_seconds)));
   }
 }
 

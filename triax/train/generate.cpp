@@ -87,7 +87,9 @@ class NextToken {
     if (mesh_.is_last_stage()) {
       const at::Tensor logits = whole_logits(
           output_[0][seen - 1], rank_model_.loss, mesh_.group(Axis::kTp));
-      token = pick_token(logits, options, tokens.size());
+      const int64_t num_ids =
+          options.num_ids == 0 ? logits.size(0) : options.num_ids;
+      token = pick_token(logits.narrow(0, 0, num_ids), options, tokens.size());
     }
     mesh_.group(Axis::kPp).broadcast({&token, 1, DType::kInt64},
                                      mesh_.dims().pp - 1);

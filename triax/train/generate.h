@@ -14,6 +14,7 @@ namespace triax {
 struct GenerateOptions {
   std::vector<int64_t> prompt;  // at least one token
   int64_t num_tokens = 200;
+  int64_t num_ids = 0;       // only the first ones are drawn; 0: all
   double temperature = 0.8;  // 0: always the likeliest token
   uint64_t seed = 1;
 };

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "triax/base/error.h"
 #include "triax/base/json.h"
@@ -100,10 +101,17 @@ void MetricsFile::write(const StepRecord& record) {
   if (record.shares) {
     line["shares"] = to_json(*record.shares);
   }
-  file_ << dump_json(line) + "\n" << std::flush;
+  const std::string text = dump_json(line) + "\n";
+  file_ << text << std::flush;
   if (!file_) {
-    throw Error(path_, " cannot be written: ", std::strerror(errno));
+    const int reason = errno;
+    // A full disk took a part of the line.
+    file_.close();
+    std::error_code ignored;
+    std::filesystem::resize_file(path_, whole_bytes_, ignored);
+    throw Error(path_, " cannot be written: ", std::strerror(reason));
   }
+  whole_bytes_ += text.size();
 }
 
 std::string StepLine::text(const StepRecord& record) {

@@ -45,6 +45,7 @@ class MetricsFile {
   const RunFacts facts_;
   const std::string path_;
   std::ofstream file_;
+  size_t whole_bytes_ = 0;
 };
 
 /// The line a person reads at each step.

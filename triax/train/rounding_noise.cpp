@@ -10,7 +10,7 @@ constexpr double kNoiseFactor = 4.0;
 
 /// For loss and norm, which are sums over many elements.
 double scalar_floor(Precision precision) {
-  return precision == Precision::kBf16Autocast ? 5e-3
+  return precision == Precision::kBf16Autocast ? 1e-2
                                                : rounding_floor(precision);
 }
 

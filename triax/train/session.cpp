@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 
 #include "triax/base/error.h"
@@ -31,6 +32,7 @@ namespace {
 
 constexpr int64_t kSharesEvery = 10;
 constexpr int64_t kSampleBytes = 240;
+constexpr int64_t kNumBytes = 256;  // ids of text
 
 using Clock = std::chrono::steady_clock;
 
@@ -150,6 +152,8 @@ class Session {
   /// FLOP/s of all ranks together while all multiply: ranks may share cores.
   double measure_peak() {
     constexpr int kRounds = 4;
+    // What this holds is no part of the training.
+    this_rank_memory().set_limit(0);
     const MatmulTimer timer(matmul_type(config_.training.precision));
     double best = 0;
     for (int round = 0; round < kRounds; ++round) {
@@ -157,6 +161,7 @@ class Session {
       const double slowest = max_over(mesh_.world(), timer.seconds());
       best = std::max(best, mesh_.world().size() * timer.flops() / slowest);
     }
+    this_rank_memory().set_limit(config_.memory.limit);
     return best;
   }
 
@@ -278,7 +283,9 @@ class Session {
   }
 
   void say_sample(const RankModel& rank_model) {
-    if (config_.data.tokenizer != "bytes" || config_.model.vocab_size < 256) {
+    const bool is_text = !std::filesystem::exists(config_.data.path + ".idx");
+    if (!is_text || config_.data.tokenizer != "bytes" ||
+        config_.model.vocab_size < kNumBytes) {
       return;
     }
     const std::string prompt = "And ";
@@ -289,6 +296,7 @@ class Session {
                  rank_model,
                  {.prompt = {prompt.begin(), prompt.end()},
                   .num_tokens = kSampleBytes,
+                  .num_ids = kNumBytes,
                   .temperature = 0.7,
                   .seed = static_cast<uint64_t>(config_.training.seed)});
     std::string text;
@@ -326,7 +334,8 @@ int run_verify(const RunConfig& config,
                std::unique_ptr<Group> world,
                const VerifySessionOptions& options) {
   at::set_num_threads(1);
-  VerifyOptions verify_options{.num_steps = options.num_steps};
+  VerifyOptions verify_options{.num_steps = options.num_steps,
+                               .is_stop_requested = stop_requested};
   if (!options.break_name.empty()) {
     verify_options.broken = parse_break(options.break_name, config);
   }
@@ -334,6 +343,12 @@ int run_verify(const RunConfig& config,
   board->set_coord(mesh.rank(), to_text(mesh.coord()));
   emulate_links(config.comm, mesh, static_cast<uint64_t>(config.training.seed));
   const VerifyReport report = verify(config, mesh, board, verify_options);
+  if (report.is_stopped) {
+    if (mesh.rank() == 0) {
+      log_warning("stopped on request; nothing is said of the layout");
+    }
+    return 130;
+  }
   if (mesh.rank() != 0) {
     return 0;
   }

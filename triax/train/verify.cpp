@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "triax/base/error.h"
+#include "triax/mesh/tensor_group.h"
 #include "triax/train/comparison.h"
 #include "triax/train/stepped_run.h"
 
@@ -56,6 +57,12 @@ VerifyReport verify(const RunConfig& config,
   }
   for (int64_t step = 1; step <= options.num_steps; ++step) {
     begin_step(*board, mesh.rank(), step);
+    if (options.is_stop_requested &&
+        max_over(mesh.world(), options.is_stop_requested() ? 1.0 : 0.0) > 0.0) {
+      VerifyReport stopped;
+      stopped.is_stopped = true;
+      return stopped;
+    }
     const RunStep mine = layout.step();
     if (comparison) {
       comparison->add(mine);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ namespace triax {
 struct VerifyOptions {
   int64_t num_steps = 3;
   Break broken = Break::kNone;
+  /// Asked on every rank before each step; may be empty. Where one says yes,
+  /// all end.
+  std::function<bool()> is_stop_requested = {};
 };
 
 /// How far a quantity of the layout lies from one rank's, and what is allowed.
@@ -43,6 +47,8 @@ struct FirstDifference {
 };
 
 struct VerifyReport {
+  /// Stopped on request: nothing was compared to its end.
+  bool is_stopped = false;
   std::string plan;       // "dp2_tp2"
   std::string precision;  // "fp64"
   int64_t num_steps = 0;
