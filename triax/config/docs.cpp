@@ -20,7 +20,11 @@ constexpr std::string_view kHead =
     "file, `section.key=value` overrides a key (a TOML value; a bare word is a "
     "text).\nPaths are relative to the current folder. Unknown keys are "
     "refused, and so are keys and values that are not built\nyet: nothing is "
-    "dropped in silence. Names in `[model]` are Hugging Face's.\n";
+    "dropped in silence. Names in `[model]` are Hugging Face's. A number of "
+    "bytes without a unit is bytes,\na duration without one seconds; patterns "
+    "fit the names of parameters that Hugging Face gives "
+    "them\n(`model.layers.0.mlp.up_proj.weight`, `transformer.h.0.ln_1.bias`)."
+    "\n";
 
 std::string in_cell(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {

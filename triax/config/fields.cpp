@@ -363,7 +363,9 @@ std::vector<Field> optimizer_fields() {
        .bounds = kProbability},
       {.key = "optimizer.weight_decay",
        .member = optimizer<&Optimizer::weight_decay>(),
-       .help = "share of a weight that lr takes away in a step",
+       .help =
+           "share of a weight that lr takes away in a step; norms and biases "
+           "lose none",
        .bounds = kNotNegative},
       {.key = "optimizer.schedule",
        .member = optimizer<&Optimizer::schedule>(),
@@ -385,8 +387,9 @@ std::vector<Field> optimizer_fields() {
            "are"},
       {.key = "optimizer.group",
        .member = group_member(),
-       .help = "parameters that match a pattern get an lr or a weight_decay of "
-               "their own"},
+       .help = "parameters that fit pattern get lr or weight_decay of their "
+               "own: [[optimizer.group]] with pattern, and lr, weight_decay or "
+               "both; where several fit, the last one counts"},
   };
 }
 
