@@ -264,6 +264,28 @@ class RunTest(unittest.TestCase):
             self.assertEqual(process.returncode, 130)
             self.assertIn("no state was saved", errors)
 
+    def test_an_interrupted_verify_gives_no_verdict(self):
+        process = self.start("verify", "run.toml", "run.dir=out", "--steps",
+                             "100000")
+        while not self.ranks_of(process):
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertEqual(out, "")
+        self.assertIn("nothing is said of the layout", errors)
+
+    def test_a_limit_just_above_the_peak_is_enough(self):
+        arguments = ("train", "run.toml", "training.validate_every=0",
+                     "data.validation=0")
+        first = self.triax(*arguments, "run.dir=a")
+        self.assertEqual(first.returncode, 0, first.stderr)
+        peak = max(self.metrics("a")[-1]["memory_at_peak"]["total"])
+        again = self.triax(*arguments, "run.dir=b",
+                           f"memory.limit={int(1.1 * peak)}")
+        self.assertEqual(again.returncode, 0, again.stderr)
+
     def test_closed_streams_are_not_taken_by_the_run(self):
         for closed in ("1>&- 2>&-", "0<&- 1>&- 2>&-", "0<&- 2>&-"):
             number = len(list(self.path(".").glob("closed*")))

@@ -3,12 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
 
 #include "triax/base/error.h"
+#include "triax/base/file.h"
 #include "triax/base/json.h"
 
 namespace triax {
@@ -52,6 +55,47 @@ TEST(StepLine, SaysSpeedShareAndWhatIsLeft) {
   EXPECT_THAT(text, HasSubstr("mfu 40.0%"));
   EXPECT_THAT(text, HasSubstr("mem 2.00/16.0 GiB"));
   EXPECT_THAT(text, HasSubstr("500 ms  eta 49.0 s"));
+}
+
+// A file may grow to so many bytes, as on a full disk, while this lives.
+class SmallDisk {
+ public:
+  explicit SmallDisk(rlim_t nbytes) : old_handler_(signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &old_);
+    const rlimit small = {nbytes, old_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~SmallDisk() {
+    setrlimit(RLIMIT_FSIZE, &old_);
+    signal(SIGXFSZ, old_handler_);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+ private:
+  rlimit old_ = {};
+  void (*const old_handler_)(int);
+};
+
+TEST(MetricsFile, HasWholeLinesAloneWhereTheDiskIsFull) {
+  const std::string path = testing::TempDir() + "/metrics_full.jsonl";
+  bool has_failed = false;
+  {
+    MetricsFile file(path, make_facts());
+    const SmallDisk disk(2000);
+    for (int64_t step = 1; step < 100 && !has_failed; ++step) {
+      try {
+        file.write(make_record(step, 0.5));
+      } catch (const Error&) {
+        has_failed = true;
+      }
+    }
+  }
+  EXPECT_TRUE(has_failed);
+  const std::string text = read_file(path, 1 << 20);
+  EXPECT_FALSE(text.empty());
+  EXPECT_TRUE(text.ends_with("}\n")) << text;
+  std::remove(path.c_str());
 }
 
 TEST(MetricsFile, WritesOneObjectAStep) {
