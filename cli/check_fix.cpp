@@ -53,9 +53,14 @@ class OpenFile {
       return;
     }
     const std::string reason = std::strerror(errno);
-    const bool is_restored = write(old_text);
-    fail(is_restored ? reason
-                     : reason + "; it could not be put back as it was either");
+    if (!write(old_text)) {
+      throw Error("cannot fix ",
+                  path_,
+                  ": ",
+                  reason,
+                  "; it was written in part, and could not be put back");
+    }
+    fail(reason);
   }
 
  private:

@@ -68,6 +68,18 @@ TEST(MemoryAdvice, AGivenNumberOfMicrobatchesIsChangedToo) {
                           "training.gradient_accumulation_steps = 4"));
 }
 
+TEST(MemoryAdvice, RanksTakenFromDpLeaveTheBatchAsItIs) {
+  const RunConfig config = config_of({"parallel.dp=2",
+                                      "parallel.zero=2",
+                                      "training.microbatch_size=2",
+                                      "training.global_batch_size=16",
+                                      "training.gradient_accumulation_steps=4",
+                                      "model.hidden_size=512"});
+  EXPECT_THAT(advised(config, 0.8, 9),
+              testing::Contains("parallel.tp = 2 and parallel.dp = 1 with "
+                                "training.gradient_accumulation_steps = 8"));
+}
+
 TEST(MemoryAdvice, AScheduleThatHoldsLessComesFirst) {
   const RunConfig config = config_of({"parallel.pp=2",
                                       "parallel.schedule=gpipe",

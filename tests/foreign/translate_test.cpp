@@ -92,6 +92,17 @@ TEST(Translate, ToDeepSpeedIsReadBackAsTheSameFacts) {
   EXPECT_EQ(*facts.steps, 500);
 }
 
+TEST(Translate, NamesThePrecisionThatNoOtherSystemHas) {
+  LoadedConfig loaded =
+      parse_config("[training]\nprecision = \"fp64\"\n", "a.toml");
+  resolve(loaded, {});
+  for (const System to : {System::kMegatron, System::kDeepSpeed}) {
+    const Translation result = translate(translation_source(loaded), to);
+    EXPECT_THAT(result.lost,
+                testing::Contains(testing::HasSubstr("training.precision")));
+  }
+}
+
 TEST(Translate, WritesEachSystemsForm) {
   const TranslationSource facts = with_zero_one();
   const std::string flags = translate(facts, System::kMegatron).text;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -9,6 +11,8 @@
 #include "tests/support/layout_run.h"
 #include "triax/base/process_memory.h"
 #include "triax/comm/local.h"
+#include "triax/data_parallel/flat_buffer.h"
+#include "triax/data_parallel/flat_parameters.h"
 #include "triax/memory/out_of_memory.h"
 #include "triax/memory/tracker.h"
 #include "triax/plan/memory_model.h"
@@ -142,6 +146,27 @@ TEST(TrainingMemory, PipelineStagesHoldTheirLiveMicrobatches) {
   }
   // Six microbatches against two.
   EXPECT_NEAR(static_cast<double>(largest[1]) / largest[0], 3.0, 0.05);
+}
+
+// The old tensors are freed bucket by bucket: a limit that holds the
+// parameters and two buckets is enough.
+TEST(TrainingMemory, FlatParametersHoldOneBucketTwice) {
+  const RankMemoryScope rank(make_memory_tracker());
+  constexpr int64_t kNumel = 1024;
+  constexpr int kCount = 20;
+  const int64_t nbytes = kNumel * int64_t{sizeof(float)};
+  std::vector<at::Tensor> parameters;
+  for (int i = 0; i < kCount; ++i) {
+    parameters.push_back(at::full({kNumel}, i, at::kFloat));
+  }
+  const FlatLayout layout = make_flat_layout(
+      numels_of(parameters), {.bucket_numel = 2 * kNumel, .num_shards = 2});
+  this_rank_memory().set_limit((kCount + 4) * nbytes);
+  const FlatParameters flat(parameters, layout);
+  EXPECT_EQ(flat.nbytes(), kCount * nbytes);
+  for (int i = 0; i < kCount; ++i) {
+    EXPECT_TRUE(at::equal(parameters[i], at::full({kNumel}, i, at::kFloat)));
+  }
 }
 
 /// What the tracker and the kernel say that training took.

@@ -122,7 +122,8 @@ std::optional<std::string> missing_for(Break kind, const RunConfig& config) {
                    "two layers on one stage");
     case Break::kSkipNormReduction:
     case Break::kAverageNorms:
-      return needs(parallel.tp * parallel.pp > 1, "tp or pp above 1");
+      return needs(parallel.tp * parallel.pp * num_shards(parallel) > 1,
+                   "tp or pp above 1, or parallel.zero with dp");
     case Break::kDropMicrobatch:
     case Break::kRescaleRunningSum:
     case Break::kLastMicrobatchOnly:

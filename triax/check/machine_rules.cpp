@@ -12,6 +12,7 @@
 #include "triax/plan/reference_runs.h"
 #include "triax/plan/sharding.h"
 #include "triax/plan/stage_split.h"
+#include "triax/plan/zero_stages.h"
 
 namespace triax {
 
@@ -132,10 +133,13 @@ LargestMessage largest_message(const RunConfig& config,
                              config.data.sequence_length *
                              config.model.hidden_size * size;
   if (axis == "pp") {
-    return {OpKind::kSend, parallel.pp, activation};
+    return {OpKind::kSend, parallel.pp, activation / config.sequence_shares()};
   }
   if (axis == "tp") {
-    return {OpKind::kAllReduce, parallel.tp, activation};
+    return {config.sequence_shares() > 1 ? OpKind::kReduceScatter
+                                         : OpKind::kAllReduce,
+            parallel.tp,
+            activation};
   }
   // A bucket, unless one parameter is larger.
   int64_t all = 0;
@@ -149,7 +153,9 @@ LargestMessage largest_message(const RunConfig& config,
     }
     all = std::max(all, stage);
   }
-  return {OpKind::kAllReduce,
+  const bool is_scattered =
+      parallel.dp > 1 && num_shards(parallel) == parallel.dp;
+  return {is_scattered ? OpKind::kReduceScatter : OpKind::kAllReduce,
           parallel.dp,
           std::min(all, std::max(largest, parallel.bucket_bytes))};
 }

@@ -43,16 +43,22 @@ bool is_allowed(RunConfig config) {
   return !has_errors(check_run(loaded, {.looks_at_files = false}));
 }
 
-void set_microbatch(Trial& trial, int64_t size) {
+/// What keeps the global batch, said where it must be written.
+void keep_batch(Trial& trial) {
   TrainingConfig& training = trial.config.training;
-  training.microbatch_size = size;
-  trial.setting += fmt::format("training.microbatch_size = {}", size);
-  if (training.gradient_accumulation_steps > 0) {
-    training.gradient_accumulation_steps = trial.config.num_microbatches();
+  const int64_t steps = trial.config.num_microbatches();
+  if (training.gradient_accumulation_steps > 0 &&
+      training.gradient_accumulation_steps != steps) {
+    training.gradient_accumulation_steps = steps;
     trial.setting +=
-        fmt::format(" with training.gradient_accumulation_steps = {}",
-                    training.gradient_accumulation_steps);
+        fmt::format(" with training.gradient_accumulation_steps = {}", steps);
   }
+}
+
+void set_microbatch(Trial& trial, int64_t size) {
+  trial.config.training.microbatch_size = size;
+  trial.setting += fmt::format("training.microbatch_size = {}", size);
+  keep_batch(trial);
 }
 
 Kind other_schedule(const RunConfig& config) {
@@ -142,9 +148,8 @@ std::optional<Trial> longer_axis(const RunConfig& config,
   if (more.has_microbatch_of_one) {
     trial.setting += " and ";
     set_microbatch(trial, 1);
-  } else if (trial.config.training.gradient_accumulation_steps > 0) {
-    trial.config.training.gradient_accumulation_steps =
-        trial.config.num_microbatches();
+  } else if (more.takes_from_dp) {
+    keep_batch(trial);
   }
   if (!more.takes_from_dp) {
     trial.cost = fmt::format("{} ranks instead of {}",

@@ -11,12 +11,12 @@
 
 namespace triax {
 
-/// The parameters of a replica in one block of memory, so that each bucket's
-/// shards are gathered by one operation. Each parameter becomes a view of it.
+/// The parameters of a replica, each bucket's in one block of memory, so that
+/// its shards are gathered by one operation. Each parameter becomes a view.
 class FlatParameters {
  public:
-  /// Moves the values, one parameter after the other: no more than one of them
-  /// is held twice.
+  /// Moves the values, one bucket after the other: no more than one of them is
+  /// held twice.
   FlatParameters(const std::vector<at::Tensor>& parameters,
                  const FlatLayout& layout);
 
@@ -24,11 +24,11 @@ class FlatParameters {
   /// Every rank of `shards` must call.
   void gather(Group& shards, int first = 0);
 
-  int64_t nbytes() const { return flat_.numel() * flat_.element_size(); }
+  int64_t nbytes() const;
 
  private:
   const FlatLayout layout_;
-  at::Tensor flat_;
+  std::vector<at::Tensor> blocks_;  // one for each bucket
 };
 
 }  // namespace triax

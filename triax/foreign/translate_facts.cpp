@@ -363,6 +363,14 @@ std::vector<NamedFact> more_facts(const LoadedConfig& loaded) {
       {"qk_norm", false, {"model.family"}},
       {"reduce_dtype", "fp32", {}},
   };
+  const Recompute recompute = loaded.config.memory.recompute;
+  if (recompute != Recompute::kEveryK) {
+    named.push_back({"recompute",
+                     recompute == Recompute::kFull        ? "full"
+                     : recompute == Recompute::kSelective ? "selective"
+                                                          : "none",
+                     {"memory.recompute"}});
+  }
   // Megatron-LM's one number is for both.
   if (model.resid_pdrop == model.embd_pdrop) {
     named.push_back({"hidden_dropout",

@@ -378,6 +378,9 @@ TranslationSource translation_source(const ForeignConfig& config,
 
 TranslationSource translation_source(const LoadedConfig& loaded) {
   RunFacts facts = triax_facts(loaded);
+  if (loaded.config.training.precision == Precision::kFp64) {
+    facts.precision.key.clear();  // no other system has it: its key is named
+  }
   complete_batch(facts);
   TranslationSource source{
       System::kTriax, joined(more_facts(loaded), name_all(facts)), {}};

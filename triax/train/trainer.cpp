@@ -13,6 +13,7 @@
 #include "triax/data_parallel/grad_norm.h"
 #include "triax/mesh/tensor_group.h"
 #include "triax/optim/lr_schedule.h"
+#include "triax/plan/zero_stages.h"
 #include "triax/schedule/gpipe.h"
 #include "triax/schedule/schedule.h"
 #include "triax/train/broken_update.h"
@@ -219,7 +220,8 @@ Trainer::StepSums Trainer::share_sums() {
   sum_over(mesh_.world(), sums);
   StepSums result{.norm = std::sqrt(sums[0].value()), .loss = sums[1].value()};
   if (averages) {
-    result.norm = sums[0].value() / (mesh_.dims().tp * mesh_.dims().pp);
+    result.norm = sums[0].value() / (mesh_.dims().tp * mesh_.dims().pp *
+                                     num_shards(config_.parallel));
   }
   if (is_alone) {
     result.norm = std::sqrt(owned.value());
