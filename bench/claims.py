@@ -165,6 +165,9 @@ def memory_modes(is_quick):
         claim.points.append(Point(name, "tokens_per_s", "tokens/s", name,
                                   theirs, target))
         claim.alike.append((name, theirs))
+    return claim
+
+
 def zero(is_quick):
     """Ours against ours: what it costs to split what replicas keep."""
     require_step_programs(with_peer=False)
