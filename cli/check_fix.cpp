@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "triax/base/byte_order_mark.h"
 #include "triax/base/error.h"
 #include "triax/base/file.h"
 #include "triax/base/log.h"
@@ -18,8 +19,6 @@
 
 namespace triax {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // A file that is open to be written, whose bytes can be replaced.
 class OpenFile {

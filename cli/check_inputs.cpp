@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "triax/base/byte_order_mark.h"
 #include "triax/base/error.h"
 #include "triax/base/file.h"
 #include "triax/base/units.h"
@@ -64,8 +65,6 @@ void check_layout(const CheckInput& input, const std::string& version) {
                 is_old ? "0.4" : "main");
   }
 }
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 CheckInput read_input(const std::string& file,
                       const CheckArguments& arguments,

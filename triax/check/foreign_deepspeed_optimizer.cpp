@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "triax/check/foreign_deepspeed_rules.h"
 #include "triax/config/nearest.h"
 #include "triax/config/problem.h"
 #include "triax/foreign/deepspeed_parameters.h"
+#include "triax/foreign/text_cursor.h"
 
 namespace triax {
 namespace {
@@ -16,13 +16,6 @@ const std::string kOffload = "zero_optimization.offload_optimizer.device";
 
 bool holds(const std::vector<std::string_view>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-std::string lower(std::string text) {
-  for (char& byte : text) {
-    byte = static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
-  }
-  return text;
 }
 
 std::string did_you_mean(const std::string& name,

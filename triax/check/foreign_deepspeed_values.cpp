@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -12,17 +11,10 @@
 #include "triax/check/foreign_deepspeed_rules.h"
 #include "triax/check/foreign_findings.h"
 #include "triax/foreign/hjson.h"
+#include "triax/foreign/text_cursor.h"
 
 namespace triax {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& byte : result) {
-    byte = static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
-  }
-  return result;
-}
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') {

@@ -7,6 +7,7 @@
 #include "triax/base/saturating.h"
 #include "triax/check/nanotron_rules.h"
 #include "triax/foreign/nanotron.h"
+#include "triax/foreign/text_cursor.h"
 
 namespace triax {
 namespace {
@@ -44,10 +45,8 @@ void check_positive(ForeignFindings& findings) {
 // TensorParallelLinearMode[x.upper()].
 void check_tp_mode(ForeignFindings& findings) {
   const std::string key = "parallelism.tp_mode";
-  std::string mode = word_at(findings.config, key).value_or("all_reduce");
-  std::ranges::transform(mode, mode.begin(), [](unsigned char byte) {
-    return static_cast<char>(std::tolower(byte));
-  });
+  const std::string mode =
+      lower(word_at(findings.config, key).value_or("all_reduce"));
   if (mode != "all_reduce" && mode != "reduce_scatter") {
     findings.error("unknown-value",
                    key,

@@ -25,7 +25,7 @@ void check_zero_group(Findings& findings) {
 
 void check_zero_buckets(Findings& findings) {
   const RunConfig& config = findings.config;
-  if (config.parallel.zero != 2 || num_shards(config.parallel) == 1) {
+  if (!splits_gradients(config.parallel)) {
     return;
   }
   RunConfig whole = config;

@@ -5,6 +5,7 @@
 
 #include <cctype>
 
+#include "triax/base/byte_order_mark.h"
 #include "triax/config/toml_text.h"
 
 #define TOML_HEADER_ONLY 1
@@ -68,7 +69,7 @@ class Prescan {
 
   // Not the byte order mark that a file may begin with.
   bool is_beyond_ascii() const {
-    const bool is_mark = at_ < 3 && text_.starts_with("\xef\xbb\xbf");
+    const bool is_mark = at_ < 3 && text_.starts_with(kByteOrderMark);
     return (static_cast<unsigned char>(text_[at_]) & 0x80) != 0 && !is_mark;
   }
 

@@ -14,12 +14,6 @@
 #include "triax/mesh/tensor_group.h"
 
 namespace triax {
-namespace {
-
-constexpr int kNumBlocks = 2;
-
-}  // namespace
-
 ShardedGradients::ShardedGradients(std::vector<at::Tensor> parameters,
                                    FlatLayout layout,
                                    ReplicaGroups& groups)
@@ -132,7 +126,8 @@ void ShardedGradients::open(int bucket) {
 }
 
 at::Tensor ShardedGradients::take_block() {
-  while (free_.empty() && num_blocks_ >= kNumBlocks && !reductions_.empty()) {
+  while (free_.empty() && num_blocks_ >= kMaxGradientBlocks &&
+         !reductions_.empty()) {
     settle_oldest();
   }
   if (free_.empty()) {
@@ -179,7 +174,7 @@ void ShardedGradients::settle_oldest() {
   const at::Tensor mine = part_of_shard(oldest.bucket);
   mine.add_(in_bucket(oldest.block, oldest.bucket)
                 .narrow(0, groups_.shard() * mine.numel(), mine.numel()));
-  if (num_blocks_ > kNumBlocks) {
+  if (num_blocks_ > kMaxGradientBlocks) {
     --num_blocks_;
   } else {
     free_.push_back(oldest.block);

@@ -71,6 +71,7 @@ class BatchReader {
   StepData read(std::span<const int64_t> global_batch) const;
 
   const BatchOptions& options() const { return options_; }
+  const TokenFile& file() const { return *file_; }
 
  private:
   MicrobatchData read_microbatch(std::span<const int64_t> sample_ids) const;

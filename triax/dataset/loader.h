@@ -42,6 +42,7 @@ class Loader {
   StepData next();
 
   const Sampler& sampler() const { return sampler_; }
+  const TokenFile& file() const { return reader_.file(); }
 
  private:
   void run(const std::stop_token& stop, Cursor cursor);

@@ -75,10 +75,12 @@ void refuse_half_of_pair(const std::string& path) {
 }  // namespace
 
 TokenFile::TokenFile(ReadableFile text)
-    : file_(std::move(text)), index_(index_of_text(file_.nbytes())) {}
+    : file_(std::move(text)),
+      index_(index_of_text(file_.nbytes())),
+      is_text_(true) {}
 
 TokenFile::TokenFile(ReadableFile bin, MegatronIndex index)
-    : file_(std::move(bin)), index_(std::move(index)) {}
+    : file_(std::move(bin)), index_(std::move(index)), is_text_(false) {}
 
 void TokenFile::read(int64_t first, std::span<int64_t> tokens) const {
   const auto count = static_cast<int64_t>(tokens.size());

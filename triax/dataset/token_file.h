@@ -28,6 +28,8 @@ class TokenFile {
   const std::string& path() const { return file_.path(); }
   int64_t num_tokens() const { return index_.num_tokens; }
   TokenType type() const { return index_.type; }
+  /// Its tokens are the bytes of a text.
+  bool is_text() const { return is_text_; }
 
   /// The tokens [first, first + tokens.size()), which must be in the file.
   /// Values are as stored; a signed type may hold negative ones.
@@ -46,6 +48,7 @@ class TokenFile {
  private:
   const ReadableFile file_;
   const MegatronIndex index_;
+  const bool is_text_;
 };
 
 /// Opens `path`: a file is text; the prefix of a .bin and an .idx is a

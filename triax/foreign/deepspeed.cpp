@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "triax/foreign/hjson.h"
+#include "triax/foreign/text_cursor.h"
 
 namespace triax {
 namespace {
@@ -74,13 +75,6 @@ bool has_key(std::string_view text, std::string_view key) {
     }
   }
   return false;
-}
-
-std::string lower(std::string text) {
-  for (char& byte : text) {
-    byte = static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
-  }
-  return text;
 }
 
 Flag is_enabled(const ForeignConfig& config, const std::string& section) {
@@ -205,7 +199,7 @@ int deepspeed_likeness(std::string_view file_name, std::string_view text) {
        {"fp16", "bf16", "optimizer", "scheduler", "gradient_clipping"}) {
     likeness += has_key(head, key) ? 10 : 0;
   }
-  const std::string name = lower(std::string(file_name));
+  const std::string name = lower(file_name);
   const bool is_json = name.ends_with(".json") || name.ends_with(".hjson");
   const bool is_named = name.find("ds_") != std::string::npos ||
                         name.find("deepspeed") != std::string::npos ||

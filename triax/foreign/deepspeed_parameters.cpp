@@ -2,7 +2,8 @@
 #include "triax/foreign/deepspeed_parameters.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "triax/foreign/text_cursor.h"
 
 namespace triax {
 namespace {
@@ -199,14 +200,6 @@ constexpr ParameterRow kSchedules[] = {
      .parameters = "step_size | gamma | last_epoch",
      .needed = "step_size"},
 };
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& byte : result) {
-    byte = static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
-  }
-  return result;
-}
 
 const ParameterRow* find_row(std::span<const ParameterRow> rows,
                              std::string_view name) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <unordered_set>
 
+#include "triax/base/byte_order_mark.h"
 #include "triax/foreign/text_cursor.h"
 
 namespace triax {
@@ -70,8 +71,8 @@ class Parser {
       : text_(text), lines_(text, file) {}
 
   ConfigValue parse() {
-    if (text_.starts_with("\xef\xbb\xbf")) {
-      at_ = 3;
+    if (text_.starts_with(kByteOrderMark)) {
+      at_ = kByteOrderMark.size();
     }
     const bool has_bom = at_ > 0;
     skip_to_next();

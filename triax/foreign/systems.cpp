@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "triax/base/byte_order_mark.h"
 #include "triax/config/fields.h"
 #include "triax/foreign/deepspeed.h"
 #include "triax/foreign/megatron.h"
@@ -17,8 +18,8 @@ namespace {
 // A byte order mark is none of a config's text.
 template <ForeignConfig (*Read)(std::string_view, const std::string&)>
 ForeignConfig without_mark(std::string_view text, const std::string& file) {
-  constexpr std::string_view kMark = "\xef\xbb\xbf";
-  text.remove_prefix(text.starts_with(kMark) ? kMark.size() : 0);
+  text.remove_prefix(text.starts_with(kByteOrderMark) ? kByteOrderMark.size()
+                                                      : 0);
   return Read(text, file);
 }
 

@@ -2,6 +2,7 @@
 #include "triax/foreign/text_cursor.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 
 namespace triax {
@@ -46,6 +47,14 @@ size_t find_bad_utf8(std::string_view text) {
     at += length;
   }
   return std::string_view::npos;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& byte : result) {
+    byte = static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
+  }
+  return result;
 }
 
 bool has_line(std::string_view text, std::string_view start) {

@@ -13,6 +13,9 @@ namespace triax {
 /// it), npos: all of it is.
 size_t find_bad_utf8(std::string_view text);
 
+/// With ASCII's letters in lower case.
+std::string lower(std::string_view text);
+
 /// Whether some line of the text begins with `start`.
 bool has_line(std::string_view text, std::string_view start);
 

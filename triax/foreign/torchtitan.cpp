@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -43,13 +42,6 @@ Real real_or_default(const ForeignConfig& config, const std::string& key) {
 Word word_or_default(const ForeignConfig& config, const std::string& key) {
   return or_default(
       word_at(config, key), config, key, std::string(default_of(key)));
-}
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char byte) {
-    return static_cast<char>(std::tolower(byte));
-  });
-  return text;
 }
 
 void set_layout(const ForeignConfig& config, RunFacts& facts) {

@@ -257,29 +257,18 @@ bool write_word(TargetWriter& out, const NamedFact& fact) {
   return true;
 }
 
-void write_by_name(TargetWriter& out, const NamedFact& fact) {
-  struct Row {
-    std::string_view name;
-    void (*write)(TargetWriter&);
-  };
-  static constexpr Row kRows[] = {
-      {"zero_stage", write_zero},
-      {"precision", write_precision},
-      {"recompute", write_recompute},
-      {"optimizer", write_optimizer},
-      {"lr_schedule", write_schedule},
-      {"kv_heads", write_kv_heads},
-      {"rope_theta", write_theta},
-      {"architecture", write_architecture},
-      {"schedule", write_pipeline_schedule},
-      {"accumulation", write_accumulation},
-  };
-  for (const Row& row : kRows) {
-    if (row.name == fact.name) {
-      row.write(out);
-    }
-  }
-}
+constexpr FactWriter kWriters[] = {
+    {"zero_stage", write_zero},
+    {"precision", write_precision},
+    {"recompute", write_recompute},
+    {"optimizer", write_optimizer},
+    {"lr_schedule", write_schedule},
+    {"kv_heads", write_kv_heads},
+    {"rope_theta", write_theta},
+    {"architecture", write_architecture},
+    {"schedule", write_pipeline_schedule},
+    {"accumulation", write_accumulation},
+};
 
 }  // namespace
 
@@ -308,7 +297,7 @@ void write_megatron(TargetWriter& out, const NamedFact& fact) {
   } else if (name == "qkv_bias") {
     write_qkv_bias(out, fact);
   } else if (!write_word(out, fact)) {
-    write_by_name(out, fact);
+    write_by_row(out, name, kWriters);
   }
 }
 

@@ -144,26 +144,13 @@ void write_degree(TargetWriter& out, const NamedFact& fact) {
   }
 }
 
-void write_by_name(TargetWriter& out, const NamedFact& fact) {
-  struct Row {
-    std::string_view name;
-    void (*write)(TargetWriter&);
-  };
-  static constexpr Row kRows[] = {
-      {"zero_stage", write_zero},
-      {"precision", write_precision},
-      {"schedule", write_schedule},
-      {"optimizer", write_optimizer},
-      {"lr_schedule", write_lr_schedule},
-  };
-  for (const Row& row : kRows) {
-    if (row.name == fact.name) {
-      row.write(out);
-      return;
-    }
-  }
-  write_of_class(out, fact);
-}
+constexpr FactWriter kWriters[] = {
+    {"zero_stage", write_zero},
+    {"precision", write_precision},
+    {"schedule", write_schedule},
+    {"optimizer", write_optimizer},
+    {"lr_schedule", write_lr_schedule},
+};
 
 }  // namespace
 
@@ -192,8 +179,8 @@ void write_nanotron(TargetWriter& out, const NamedFact& fact) {
     out.put(kModel + "attention_bias", fact.value);
   } else if (name == "decay_end") {
     out.imply();  // finish_nanotron() writes it
-  } else {
-    write_by_name(out, fact);
+  } else if (!write_by_row(out, name, kWriters)) {
+    write_of_class(out, fact);
   }
 }
 

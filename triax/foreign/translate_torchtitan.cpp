@@ -227,21 +227,14 @@ void write_experts(TargetWriter& out, const NamedFact& fact) {
   }
 }
 
-void write_by_name(TargetWriter& out, const std::string& name) {
-  if (name == "zero_stage") {
-    write_zero(out);
-  } else if (name == "schedule") {
-    write_schedule(out);
-  } else if (name == "precision") {
-    write_precision(out);
-  } else if (name == "optimizer") {
-    write_optimizer(out);
-  } else if (name == "lr_schedule") {
-    write_lr_schedule(out);
-  } else if (name == "recompute") {
-    write_recompute(out);
-  }
-}
+constexpr FactWriter kWriters[] = {
+    {"zero_stage", write_zero},
+    {"schedule", write_schedule},
+    {"precision", write_precision},
+    {"optimizer", write_optimizer},
+    {"lr_schedule", write_lr_schedule},
+    {"recompute", write_recompute},
+};
 
 }  // namespace
 
@@ -280,7 +273,7 @@ void write_torchtitan(TargetWriter& out, const NamedFact& fact) {
   } else if (name == "architecture" && model_like(out) != nullptr) {
     out.imply();
   } else {
-    write_by_name(out, name);
+    write_by_row(out, name, kWriters);
   }
 }
 

@@ -183,6 +183,13 @@ void write_rest(TargetWriter& out, const NamedFact& fact) {
   }
 }
 
+constexpr FactWriter kWriters[] = {
+    {"schedule", write_schedule},
+    {"precision", write_precision},
+    {"optimizer", write_optimizer},
+    {"lr_schedule", write_lr_schedule},
+};
+
 }  // namespace
 
 void write_triax(TargetWriter& out, const NamedFact& fact) {
@@ -194,15 +201,7 @@ void write_triax(TargetWriter& out, const NamedFact& fact) {
              name == "qkv_bias" || name == "qk_norm" ||
              name == "architecture") {
     write_of_family(out, fact);
-  } else if (name == "schedule") {
-    write_schedule(out);
-  } else if (name == "precision") {
-    write_precision(out);
-  } else if (name == "optimizer") {
-    write_optimizer(out);
-  } else if (name == "lr_schedule") {
-    write_lr_schedule(out);
-  } else {
+  } else if (!write_by_row(out, name, kWriters)) {
     write_rest(out, fact);
   }
 }

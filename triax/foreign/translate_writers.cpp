@@ -227,4 +227,15 @@ std::string TargetWriter::text() const {
   return text_of_target(to_, keys_);
 }
 
+bool write_by_row(TargetWriter& out,
+                  std::string_view fact,
+                  std::span<const FactWriter> rows) {
+  const auto row = std::ranges::find(rows, fact, &FactWriter::fact);
+  if (row == rows.end()) {
+    return false;
+  }
+  row->write(out);
+  return true;
+}
+
 }  // namespace triax

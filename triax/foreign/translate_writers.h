@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,6 +92,17 @@ class TargetWriter {
   std::map<std::string, std::string> losses_;
   std::vector<std::string> open_;
 };
+
+/// A fact that a function of its own writes.
+struct FactWriter {
+  std::string_view fact;
+  void (*write)(TargetWriter& out);
+};
+
+/// Writes the fact by its row; false: it has none.
+bool write_by_row(TargetWriter& out,
+                  std::string_view fact,
+                  std::span<const FactWriter> rows);
 
 /// The config in the system's own form.
 std::string text_of_target(System to, const std::vector<WrittenKey>& keys);

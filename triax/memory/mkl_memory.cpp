@@ -11,33 +11,27 @@
 #include <limits>
 #include <new>
 
+#include "triax/memory/block_header.h"
 #include "triax/memory/tracker.h"
 
 namespace triax {
 namespace {
 
-/// Stands before a block's data.
-struct alignas(64) Header {
-  MemoryTracker::Entry entry;
-};
-
-Header& header_of(void* data) {
-  return *(static_cast<Header*>(data) - 1);
-}
-
 void* take(size_t nbytes) noexcept {
   constexpr size_t kMost = std::numeric_limits<int64_t>::max();
-  if (nbytes > kMost - 2 * sizeof(Header)) {
+  if (nbytes > kMost - 2 * sizeof(BlockHeader)) {
     return nullptr;
   }
-  const size_t whole = (nbytes + 2 * sizeof(Header) - 1) / sizeof(Header);
+  const size_t whole =
+      (nbytes + 2 * sizeof(BlockHeader) - 1) / sizeof(BlockHeader);
   void* const start =
-      std::aligned_alloc(sizeof(Header), whole * sizeof(Header));
+      std::aligned_alloc(sizeof(BlockHeader), whole * sizeof(BlockHeader));
   if (start == nullptr) {
     return nullptr;
   }
   const MemoryScope memory(MemoryCategory::kTemporary);
-  return new (start) Header{MemoryTracker::note(static_cast<int64_t>(nbytes))} +
+  return new (start)
+             BlockHeader{MemoryTracker::note(static_cast<int64_t>(nbytes))} +
          1;
 }
 
@@ -52,7 +46,7 @@ void* take_zeroed(size_t count, size_t each) noexcept {
 
 void give_back(void* data) noexcept {
   if (data != nullptr) {
-    Header& header = header_of(data);
+    BlockHeader& header = header_of(data);
     MemoryTracker::leave(header.entry);
     std::free(&header);
   }

@@ -9,6 +9,7 @@
 #include <limits>
 #include <new>
 
+#include "triax/memory/block_header.h"
 #include "triax/memory/mkl_memory.h"
 #include "triax/memory/out_of_memory.h"
 #include "triax/memory/tracker.h"
@@ -16,16 +17,9 @@
 namespace triax {
 namespace {
 
-/// Stands before a block's data: LibTorch's raw interface frees by the data
-/// pointer alone, so the DataPtr has no room for a context.
-struct alignas(c10::gAlignment) Header {
-  MemoryTracker::Entry entry;
-};
-static_assert(sizeof(Header) == c10::gAlignment,
-              "the data keep their alignment");
-
 constexpr auto kMaxBytes =
-    static_cast<size_t>(std::numeric_limits<int64_t>::max()) - sizeof(Header);
+    static_cast<size_t>(std::numeric_limits<int64_t>::max()) -
+    sizeof(BlockHeader);
 
 class TrackingAllocator final : public c10::Allocator {
  public:
@@ -38,7 +32,7 @@ class TrackingAllocator final : public c10::Allocator {
     const MemoryTracker::Entry entry =
         MemoryTracker::enter(static_cast<int64_t>(nbytes));
     void* const start = take(nbytes, entry);
-    void* const data = new (start) Header{entry} + 1;
+    void* const data = new (start) BlockHeader{entry} + 1;
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
 
@@ -51,7 +45,7 @@ class TrackingAllocator final : public c10::Allocator {
  private:
   static void* take(size_t nbytes, const MemoryTracker::Entry& entry) {
     try {
-      return inner_->raw_allocate(nbytes + sizeof(Header));
+      return inner_->raw_allocate(nbytes + sizeof(BlockHeader));
     } catch (const c10::Error&) {
       MemoryTracker::leave(entry);
       throw OutOfMemory({.nbytes = entry.nbytes,
@@ -63,9 +57,9 @@ class TrackingAllocator final : public c10::Allocator {
 
   static void release(void* data) {
     if (data != nullptr) {
-      Header* const header = static_cast<Header*>(data) - 1;
-      MemoryTracker::leave(header->entry);
-      inner_->raw_deallocate(header);
+      BlockHeader& header = header_of(data);
+      MemoryTracker::leave(header.entry);
+      inner_->raw_deallocate(&header);
     }
   }
 

@@ -124,6 +124,16 @@ int num_shards(const ParallelConfig& parallel) {
   return parallel.zero_group > 0 ? parallel.zero_group : parallel.dp;
 }
 
+bool splits_gradients(const ParallelConfig& parallel) {
+  return parallel.zero >= 2 && num_shards(parallel) > 1;
+}
+
+bool is_tied_across_stages(const RunConfig& config,
+                           const ParameterLayout& layout) {
+  return config.model.tie_word_embeddings && config.parallel.pp > 1 &&
+         layout.role == ParameterRole::kEmbedding;
+}
+
 FlatLayout flat_layout(const RunConfig& config,
                        const std::vector<ParameterLayout>& trained) {
   const int64_t element_bytes =
@@ -131,13 +141,11 @@ FlatLayout flat_layout(const RunConfig& config,
   FlatOptions options = {
       .bucket_numel = config.parallel.bucket_bytes / element_bytes,
       .num_shards = num_shards(config.parallel)};
-  const bool is_tied =
-      config.model.tie_word_embeddings && config.parallel.pp > 1;
   std::vector<int64_t> numels;
   for (const ParameterLayout& layout : trained) {
     numels.push_back(layout.numel());
-    options.is_alone.push_back(is_tied && options.num_shards > 1 &&
-                               layout.role == ParameterRole::kEmbedding);
+    options.is_alone.push_back(options.num_shards > 1 &&
+                               is_tied_across_stages(config, layout));
   }
   return make_flat_layout(numels, options);
 }
@@ -149,7 +157,7 @@ StateBytesOfRank state_bytes_of_rank(
   const int64_t element_bytes =
       dtype_bytes(storage_dtype(config.training.precision));
   const bool has_shards = layout.num_shards > 1;
-  const bool splits_gradients = config.parallel.zero >= 2 && has_shards;
+  const bool is_split = splits_gradients(config.parallel);
   int64_t numel = 0;
   for (const Range& range : layout.parameters) {
     numel += range.length;
@@ -160,16 +168,17 @@ StateBytesOfRank state_bytes_of_rank(
   }
   StateBytesOfRank bytes;
   bytes.parameters = element_bytes * (has_shards ? layout.numel() : numel);
-  bytes.gradients = element_bytes *
-                    (splits_gradients ? layout.shard_numel() : layout.numel());
+  bytes.gradients =
+      element_bytes * (is_split ? layout.shard_numel() : layout.numel());
   bytes.gradient_padding = element_bytes * (layout.numel() - numel) /
-                           (splits_gradients ? layout.num_shards : 1);
+                           (is_split ? layout.num_shards : 1);
   bytes.optimizer = element_bytes * most_owned * config.optimizer.num_states();
   bytes.largest_bucket = element_bytes * layout.largest_bucket();
-  if (splits_gradients) {
+  if (is_split) {
     const auto num_reductions =
         static_cast<int64_t>(layout.buckets.size()) * config.num_microbatches();
-    bytes.num_blocks = static_cast<int>(std::min<int64_t>(2, num_reductions));
+    bytes.num_blocks =
+        static_cast<int>(std::min<int64_t>(kMaxGradientBlocks, num_reductions));
     bytes.buckets = bytes.num_blocks * bytes.largest_bucket;
   }
   return bytes;

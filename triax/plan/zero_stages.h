@@ -95,6 +95,17 @@ int64_t owned_numel(const FlatLayout& layout, int shard);
 /// zero_group, which is dp where it is not set.
 int num_shards(const ParallelConfig& parallel);
 
+/// Whether a replica keeps its shard of the gradients alone.
+bool splits_gradients(const ParallelConfig& parallel);
+
+/// Blocks in which split gradients are filled and reduced: one fills while the
+/// other is on its way.
+inline constexpr int kMaxGradientBlocks = 2;
+
+/// Whether the first and the last stage each hold a copy of it.
+bool is_tied_across_stages(const RunConfig& config,
+                           const ParameterLayout& layout);
+
 /// How a run lays out the trained parameters of one stage, given in the
 /// buffer's order: backward finishes the last layers first. A weight that is
 /// tied across stages has a bucket of its own, so that both stages cut it

@@ -79,56 +79,48 @@ at::Tensor scattered(const at::Tensor& whole, Group& group) {
   return mine;
 }
 
-struct GatherSequence : torch::autograd::Function<GatherSequence> {
+using Collective = at::Tensor (*)(const at::Tensor&, Group&);
+
+/// The two are each other's gradient.
+template <Collective kForward, Collective kBackward>
+struct SequenceBoundary
+    : torch::autograd::Function<SequenceBoundary<kForward, kBackward>> {
   static at::Tensor forward(AutogradContext* context,
                             const at::Tensor& x,
                             int64_t group) {
     context->saved_data["group"] = group;
-    return gathered(x, *reinterpret_cast<Group*>(group));
+    return kForward(x, *group_of(context));
   }
   static variable_list backward(AutogradContext* context,
                                 variable_list gradients) {
-    return {scattered(gradients[0], *group_of(context)), at::Tensor()};
+    return {kBackward(gradients[0], *group_of(context)), at::Tensor()};
   }
 };
 
-struct ScatterSequence : torch::autograd::Function<ScatterSequence> {
-  static at::Tensor forward(AutogradContext* context,
-                            const at::Tensor& x,
-                            int64_t group) {
-    context->saved_data["group"] = group;
-    return scattered(x, *reinterpret_cast<Group*>(group));
-  }
-  static variable_list backward(AutogradContext* context,
-                                variable_list gradients) {
-    return {gathered(gradients[0], *group_of(context)), at::Tensor()};
-  }
-};
+/// A boundary over the group by an autograd Function of (x, group).
+template <class Function>
+std::function<at::Tensor(const at::Tensor&)> boundary(Group& group) {
+  return [handle = reinterpret_cast<int64_t>(&group)](const at::Tensor& x) {
+    return Function::apply(x, handle);
+  };
+}
 
 }  // namespace
 
-std::function<at::Tensor(const at::Tensor&)> gather_sequence(Group& group) {
-  const auto handle = reinterpret_cast<int64_t>(&group);
-  return [handle](const at::Tensor& x) {
-    return GatherSequence::apply(x, handle);
-  };
-}
-
-std::function<at::Tensor(const at::Tensor&)> scatter_sequence(Group& group) {
-  const auto handle = reinterpret_cast<int64_t>(&group);
-  return [handle](const at::Tensor& x) {
-    return ScatterSequence::apply(x, handle);
-  };
-}
-
 std::function<at::Tensor(const at::Tensor&)> copy_to(Group& group) {
-  const auto handle = reinterpret_cast<int64_t>(&group);
-  return [handle](const at::Tensor& x) { return CopyTo::apply(x, handle); };
+  return boundary<CopyTo>(group);
 }
 
 std::function<at::Tensor(const at::Tensor&)> reduce_from(Group& group) {
-  const auto handle = reinterpret_cast<int64_t>(&group);
-  return [handle](const at::Tensor& x) { return ReduceFrom::apply(x, handle); };
+  return boundary<ReduceFrom>(group);
+}
+
+std::function<at::Tensor(const at::Tensor&)> gather_sequence(Group& group) {
+  return boundary<SequenceBoundary<gathered, scattered>>(group);
+}
+
+std::function<at::Tensor(const at::Tensor&)> scatter_sequence(Group& group) {
+  return boundary<SequenceBoundary<scattered, gathered>>(group);
 }
 
 }  // namespace triax

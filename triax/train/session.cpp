@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 
 #include "triax/base/error.h"
@@ -119,7 +118,7 @@ class Session {
     say_facts(trainer);
     train(trainer);
     if (!is_stopped_) {
-      say_sample(trainer.rank_model());
+      say_sample(trainer);
     }
     display_.say(fmt::format("{} steps in {}; {}/metrics.jsonl",
                              trainer.steps_done(),
@@ -282,9 +281,8 @@ class Session {
     return max_over(mesh_.world(), stop_requested() ? 1.0 : 0.0) > 0;
   }
 
-  void say_sample(const RankModel& rank_model) {
-    const bool is_text = !std::filesystem::exists(config_.data.path + ".idx");
-    if (!is_text || config_.data.tokenizer != "bytes" ||
+  void say_sample(const Trainer& trainer) {
+    if (!trainer.loader().file().is_text() ||
         config_.model.vocab_size < kNumBytes) {
       return;
     }
@@ -293,7 +291,7 @@ class Session {
         generate(config_,
                  mesh_,
                  recorder_,
-                 rank_model,
+                 trainer.rank_model(),
                  {.prompt = {prompt.begin(), prompt.end()},
                   .num_tokens = kSampleBytes,
                   .num_ids = kNumBytes,

@@ -103,8 +103,7 @@ void TrainedParameters::make_optimizer_slices() {
 
 void TrainedParameters::watch_parts() {
   if (mesh_.dims().dp > 1 && !has_split_gradients()) {
-    const bool is_by_microbatch =
-        config_.parallel.zero >= 2 && groups_.shards() != nullptr;
+    const bool is_by_microbatch = splits_gradients(config_.parallel);
     num_parts_ =
         mesh_.dims().dp * (is_by_microbatch ? config_.num_microbatches() : 1);
     gradients_->before_reduce = [this](int index) {
@@ -164,21 +163,14 @@ void TrainedParameters::sum() {
 void TrainedParameters::sum_tied() {
   // Both stages cut a tied weight alike: its bucket holds nothing else.
   for (const ShardSlice& slice : mine_) {
-    if (is_tied(slot_of(slice))) {
+    if (is_tied_across_stages(config_, slot_of(slice).layout)) {
       all_reduce(*mesh_.tied_stages(), gradients_->owned(slice));
     }
   }
 }
 
-bool TrainedParameters::is_tied(const ParameterSlot& slot) const {
-  const char* name =
-      mesh_.is_first_stage() ? "embedding.weight" : "head.weight";
-  return mesh_.tied_stages() != nullptr && config_.model.tie_word_embeddings &&
-         slot.layout.name == name;
-}
-
 bool TrainedParameters::is_tied_copy(const ParameterSlot& slot) const {
-  return is_tied(slot) && !mesh_.is_first_stage();
+  return is_tied_across_stages(config_, slot.layout) && !mesh_.is_first_stage();
 }
 
 ExactSum TrainedParameters::owned_squares() const {

@@ -75,7 +75,6 @@ class TrainedParameters {
   void make_optimizer_slices();
   void watch_parts();
   void sum_tied();
-  bool is_tied(const ParameterSlot& slot) const;
   bool is_tied_copy(const ParameterSlot& slot) const;
   bool has_split_gradients() const;
   const ParameterSlot& slot_of(const ShardSlice& slice) const {
