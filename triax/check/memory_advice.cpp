@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <optional>
 
 #include "triax/base/units.h"
@@ -27,13 +26,8 @@ struct Trial {
 /// Trials of one kind, the cheapest first.
 using Kind = std::vector<Trial>;
 
-StageMemory heaviest_stage(const RunConfig& config) {
-  const std::vector<StageMemory> stages = predict_memory(config);
-  return *std::max_element(stages.begin(),
-                           stages.end(),
-                           [](const StageMemory& a, const StageMemory& b) {
-                             return a.total_bytes() < b.total_bytes();
-                           });
+StageMemory heaviest_of(const RunConfig& config) {
+  return heaviest_stage(predict_memory(config));
 }
 
 bool is_allowed(RunConfig config) {
@@ -245,7 +239,7 @@ MemoryChange judge(const Trial& trial,
   if (!is_allowed(trial.config)) {
     return {};
   }
-  const StageMemory then = heaviest_stage(trial.config);
+  const StageMemory then = heaviest_of(trial.config);
   if (then.total_bytes() >= now.total_bytes()) {
     return {};
   }
@@ -259,12 +253,12 @@ MemoryChange judge(const Trial& trial,
 }  // namespace
 
 int64_t heaviest_rank_bytes(const RunConfig& config) {
-  return heaviest_stage(config).total_bytes();
+  return heaviest_of(config).total_bytes();
 }
 
 MemoryAdvice advise_on_memory(const RunConfig& config,
                               const MemoryAdviceOptions& options) {
-  const StageMemory now = heaviest_stage(config);
+  const StageMemory now = heaviest_of(config);
   MemoryAdvice advice;
   std::optional<MemoryChange> nearest;
   for (const Kind& kind : kinds_of_change(config)) {

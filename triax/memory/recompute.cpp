@@ -2,11 +2,11 @@
 #include "triax/memory/recompute.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "triax/memory/saved_call.h"
 #include "triax/memory/tracker.h"
 
 namespace triax {
@@ -14,11 +14,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-struct HeldSegment : torch::CustomClassHolder {
-  explicit HeldSegment(Segment call) : call(std::move(call)) {}
-  Segment call;
-};
 
 /// `anchor` has no data: it makes the output need a gradient where only the
 /// segment's parameters do.
@@ -29,8 +24,7 @@ class Recompute : public torch::autograd::Function<Recompute> {
                             const at::Tensor& /*anchor*/,
                             const Segment& segment) {
     context->save_for_backward({input});
-    context->saved_data["segment"] =
-        c10::IValue::make_capsule(c10::make_intrusive<HeldSegment>(segment));
+    context->saved_data["segment"] = save_call(segment);
     return segment(input);
   }
 
@@ -42,9 +36,8 @@ class Recompute : public torch::autograd::Function<Recompute> {
     {
       const at::AutoGradMode with_graph(true);
       const ActivationScope memory;
-      output = c10::static_intrusive_pointer_cast<HeldSegment>(
-                   context->saved_data.at("segment").toCapsule())
-                   ->call(input);
+      output = saved_call<at::Tensor(const at::Tensor&)>(
+          context->saved_data.at("segment"))(input);
     }
     torch::autograd::backward({output}, {grads[0]});
     return {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/model/linear.h"
 
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
@@ -11,24 +10,13 @@
 #include <utility>
 
 #include "triax/base/error.h"
+#include "triax/memory/saved_call.h"
 
 namespace triax {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-struct WeightGradientSeam : torch::CustomClassHolder {
-  explicit WeightGradientSeam(Linear::OnWeightGradient call)
-      : call(std::move(call)) {}
-  Linear::OnWeightGradient call;
-};
-
-struct RedoCall : torch::CustomClassHolder {
-  explicit RedoCall(std::function<at::Tensor(const at::Tensor&)> call)
-      : call(std::move(call)) {}
-  std::function<at::Tensor(const at::Tensor&)> call;
-};
 
 /// The product; its backward is where the weight's gradient may be put off.
 class Product : public torch::autograd::Function<Product> {
@@ -44,12 +32,10 @@ class Product : public torch::autograd::Function<Product> {
     context->saved_data["input_dtype"] = input.scalar_type();
     context->saved_data["dtype"] = dtype;
     if (redo.call) {
-      context->saved_data["redo"] =
-          c10::IValue::make_capsule(c10::make_intrusive<RedoCall>(redo.call));
+      context->saved_data["redo"] = save_call(redo.call);
     }
     if (on_gradient) {
-      context->saved_data["seam"] = c10::IValue::make_capsule(
-          c10::make_intrusive<WeightGradientSeam>(on_gradient));
+      context->saved_data["seam"] = save_call(on_gradient);
     }
     return at::linear(x, weight.to(dtype));
   }
@@ -68,9 +54,8 @@ class Product : public torch::autograd::Function<Product> {
       const at::Tensor input = input_again(context, saved[0]);
       const auto seam = context->saved_data.find("seam");
       if (seam != context->saved_data.end()) {
-        c10::static_intrusive_pointer_cast<WeightGradientSeam>(
-            seam->second.toCapsule())
-            ->call(input, grad);
+        saved_call<void(const at::Tensor&, const at::Tensor&)>(seam->second)(
+            input, grad);
       } else {
         grad_weight = weight_gradient(input, grad, weight.scalar_type());
       }
@@ -85,10 +70,8 @@ class Product : public torch::autograd::Function<Product> {
     if (redo == context->saved_data.end()) {
       return kept;
     }
-    return c10::static_intrusive_pointer_cast<RedoCall>(
-               redo->second.toCapsule())
-        ->call(kept)
-        .to(context->saved_data["dtype"].toScalarType());
+    return saved_call<at::Tensor(const at::Tensor&)>(redo->second)(kept).to(
+        context->saved_data["dtype"].toScalarType());
   }
 };
 

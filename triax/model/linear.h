@@ -17,7 +17,8 @@ namespace triax {
 using Boundary = std::function<at::Tensor(const at::Tensor&)>;
 
 /// How backward gets a product's input again from something that is kept
-/// anyway, instead of keeping the input too. Empty: the input is kept.
+/// anyway, instead of keeping the input too. Empty: the input is kept. What
+/// `call` refers to must outlive the graph.
 struct Redo {
   at::Tensor kept;
   std::function<at::Tensor(const at::Tensor& kept)> call;

@@ -68,7 +68,7 @@ class StageCount {
     const StoredCount stored = count_stored(layouts_);
     const StateBytesOfRank bytes = state_bytes_of_rank(config_, layouts_);
     const int shards = num_shards(config_.parallel);
-    const bool is_sharded = config_.parallel.zero >= 2 && shards > 1;
+    const bool is_sharded = splits_gradients(config_.parallel);
     const std::string share = shards > 1 ? fmt::format(" / {}", shards) : "";
     lines.push_back({"parameters",
                      bytes.parameters,
@@ -279,24 +279,28 @@ std::vector<StageMemory> predict_memory(const RunConfig& config) {
   return stages;
 }
 
-std::string memory_table(const std::vector<StageMemory>& stages) {
+const StageMemory& heaviest_stage(const std::vector<StageMemory>& stages) {
   TRIAX_CHECK(!stages.empty(), "no stages");
-  const auto is_lighter = [](const StageMemory& a, const StageMemory& b) {
-    return a.total_bytes() < b.total_bytes();
-  };
-  const auto heaviest =
-      std::max_element(stages.begin(), stages.end(), is_lighter);
+  return *std::max_element(stages.begin(),
+                           stages.end(),
+                           [](const StageMemory& a, const StageMemory& b) {
+                             return a.total_bytes() < b.total_bytes();
+                           });
+}
+
+std::string memory_table(const std::vector<StageMemory>& stages) {
+  const StageMemory& heaviest = heaviest_stage(stages);
   std::string table = fmt::format("{:<12}", "per rank");
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     table += fmt::format("{:>12}", fmt::format("stage {}", stage));
   }
-  table += fmt::format("  how (stage {})\n", heaviest - stages.begin());
-  for (size_t i = 0; i < heaviest->lines.size(); ++i) {
-    table += fmt::format("{:<12}", heaviest->lines[i].what);
+  table += fmt::format("  how (stage {})\n", &heaviest - stages.data());
+  for (size_t i = 0; i < heaviest.lines.size(); ++i) {
+    table += fmt::format("{:<12}", heaviest.lines[i].what);
     for (const StageMemory& stage : stages) {
       table += fmt::format("{:>12}", format_bytes(stage.lines[i].nbytes));
     }
-    table += fmt::format("  {}\n", heaviest->lines[i].formula);
+    table += fmt::format("  {}\n", heaviest.lines[i].formula);
   }
   table += fmt::format("{:<12}", "total");
   for (const StageMemory& stage : stages) {

@@ -51,6 +51,9 @@ struct StageMemory {
 /// libraries, the allocator's fragments, message buffers, the data.
 std::vector<StageMemory> predict_memory(const RunConfig& config);
 
+/// The stage whose ranks need most. `stages` must not be empty.
+const StageMemory& heaviest_stage(const std::vector<StageMemory>& stages);
+
 /// One row per kind, one column per stage, the totals, and how the heaviest
 /// stage was counted. Ends with a newline.
 std::string memory_table(const std::vector<StageMemory>& stages);
