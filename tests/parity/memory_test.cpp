@@ -22,7 +22,7 @@ const Overrides kHeavy = {"model.vocab_size=4096",
 
 int64_t weight_bytes(const RunConfig& config) {
   return num_parameters(config.model) *
-         dtype_bytes(storage_dtype(config.training.precision));
+         dtype_bytes(parameter_dtype(config.training.precision));
 }
 
 int64_t peak_of_verify(const RunConfig& config, int64_t num_steps) {

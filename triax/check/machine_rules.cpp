@@ -128,7 +128,7 @@ struct LargestMessage {
 LargestMessage largest_message(const RunConfig& config,
                                const std::string& axis) {
   const ParallelConfig& parallel = config.parallel;
-  const int64_t size = dtype_bytes(storage_dtype(config.training.precision));
+  const int64_t size = dtype_bytes(parameter_dtype(config.training.precision));
   const int64_t activation = config.training.microbatch_size *
                              config.data.sequence_length *
                              config.model.hidden_size * size;

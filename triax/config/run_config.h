@@ -62,6 +62,10 @@ struct DataConfig {
   bool operator==(const DataConfig&) const = default;
 };
 
+/// In which type replicas send gradients to be summed: their own, or a
+/// narrower one (sums are fp32 all the same, and rounded once).
+enum class ReduceDtype { kGradients, kBf16, kFp16 };
+
 struct ParallelConfig {
   int tp = 1;
   int pp = 1;
@@ -69,22 +73,47 @@ struct ParallelConfig {
   std::string order = "tp-pp-dp";  // innermost first
   std::string schedule = "1f1b";   // gpipe, 1f1b
   int zero = 0;
-  int zero_group = 0;  // 0: dp
+  int zero_group = 0;                 // 0: dp
+  bool reshard_after_forward = true;  // zero 3: backward gathers again
+  int prefetch = 1;                   // zero 3: units gathered ahead of use
   int chunks = 1;
   bool sequence_parallel = false;
   std::vector<int64_t> stages;            // empty: auto
   bool weigh_embedding_and_head = false;  // auto counts their parameters too
   int64_t bucket_bytes = 25 << 20;
+  ReduceDtype reduce_dtype = ReduceDtype::kGradients;
 
   bool operator==(const ParallelConfig&) const = default;
 };
 
-/// kBf16Autocast: bf16 matrix products over fp32 weights.
-enum class Precision { kFp64, kFp32, kBf16Autocast };
+/// kBf16Autocast: bf16 matrix products over fp32 weights. kBf16, kFp16: the
+/// model in that type, its master weights and gradients in fp32.
+enum class Precision { kFp64, kFp32, kBf16Autocast, kBf16, kFp16 };
 
-/// The type in which a precision keeps weights and the residual stream.
-constexpr DType storage_dtype(Precision precision) {
+/// The type of the model's parameters and of the residual stream.
+constexpr DType parameter_dtype(Precision precision) {
+  switch (precision) {
+    case Precision::kFp64:
+      return DType::kFloat64;
+    case Precision::kFp32:
+    case Precision::kBf16Autocast:
+      return DType::kFloat32;
+    case Precision::kBf16:
+      return DType::kBfloat16;
+    case Precision::kFp16:
+      return DType::kFloat16;
+  }
+  return DType::kFloat32;
+}
+
+/// The type of what the optimizer updates, of its state and of gradients.
+constexpr DType master_dtype(Precision precision) {
   return precision == Precision::kFp64 ? DType::kFloat64 : DType::kFloat32;
+}
+
+/// Whether masters are kept beside the parameters, in another type.
+constexpr bool has_master_weights(Precision precision) {
+  return parameter_dtype(precision) != master_dtype(precision);
 }
 
 struct TrainingConfig {
@@ -93,9 +122,12 @@ struct TrainingConfig {
   int64_t gradient_accumulation_steps = 0;  // 0: from the two above
   int64_t steps = 100;
   Precision precision = Precision::kFp32;
-  int64_t validate_every = 0;      // 0: never
-  int64_t validation_batches = 0;  // global batches; 0: all
-  double gradient_clipping = 1.0;  // 0: off
+  double initial_loss_scale = 65536.0;  // fp16
+  double min_loss_scale = 1.0;          // fp16; below it the run fails
+  int64_t loss_scale_window = 1000;     // fp16: good steps before it doubles
+  int64_t validate_every = 0;           // 0: never
+  int64_t validation_batches = 0;       // global batches; 0: all
+  double gradient_clipping = 1.0;       // 0: off
   double label_smoothing = 0.0;
   double z_loss = 0.0;
   int64_t seed = 1;
@@ -155,11 +187,17 @@ struct CommConfig {
 /// whole groups of layers.
 enum class Recompute { kNone, kSelective, kFull, kEveryK };
 
+/// Where states lie between their uses.
+enum class Offload { kNone, kHost, kNvme };
+
 struct MemoryConfig {
   Recompute recompute = Recompute::kNone;
   int64_t recompute_layers = 2;  // every_k: layers of a group
-  std::string offload = "none";
-  int64_t limit = 0;  // bytes of a rank; 0: none
+  Offload offload = Offload::kNone;
+  /// optimizer (with master weights), gradients, parameters, activations
+  std::vector<std::string> offload_states = {"optimizer"};
+  std::string offload_dir;  // nvme: where the files lie; empty: the run's
+  int64_t limit = 0;        // bytes of a rank; 0: none
 
   /// Layers whose input alone is kept; 0 where more is kept than that.
   int64_t layers_of_a_kept_input() const {

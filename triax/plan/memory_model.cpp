@@ -26,7 +26,7 @@ struct ElementBytes {
 };
 
 ElementBytes element_bytes(Precision precision) {
-  const int64_t stored = dtype_bytes(storage_dtype(precision));
+  const int64_t stored = dtype_bytes(parameter_dtype(precision));
   return {.weight = stored,
           .product = precision == Precision::kBf16Autocast ? 2 : stored};
 }
@@ -269,8 +269,9 @@ int64_t StageMemory::state_bytes() const {
 }
 
 std::vector<StageMemory> predict_memory(const RunConfig& config) {
-  TRIAX_CHECK(config.parallel.zero <= 2 && config.memory.offload == "none",
-              "not modelled");
+  TRIAX_CHECK(
+      config.parallel.zero <= 2 && config.memory.offload == Offload::kNone,
+      "not modelled");
   std::vector<StageMemory> stages;
   for (const ModelPart& part : split_stages(config.model, config.parallel)) {
     const int pp_rank = static_cast<int>(stages.size());

@@ -36,7 +36,7 @@ ModelSize size_of(const ModelConfig& model) {
 }
 
 int64_t stored_bytes(const RunConfig& config) {
-  return dtype_bytes(storage_dtype(config.training.precision));
+  return dtype_bytes(parameter_dtype(config.training.precision));
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ bool is_tied_across_stages(const RunConfig& config,
 FlatLayout flat_layout(const RunConfig& config,
                        const std::vector<ParameterLayout>& trained) {
   const int64_t element_bytes =
-      dtype_bytes(storage_dtype(config.training.precision));
+      dtype_bytes(master_dtype(config.training.precision));
   FlatOptions options = {
       .bucket_numel = config.parallel.bucket_bytes / element_bytes,
       .num_shards = num_shards(config.parallel)};
@@ -155,7 +155,7 @@ StateBytesOfRank state_bytes_of_rank(
   const FlatLayout layout =
       flat_layout(config, {stored.rbegin(), stored.rend()});
   const int64_t element_bytes =
-      dtype_bytes(storage_dtype(config.training.precision));
+      dtype_bytes(master_dtype(config.training.precision));
   const bool has_shards = layout.num_shards > 1;
   const bool is_split = splits_gradients(config.parallel);
   int64_t numel = 0;

@@ -32,6 +32,10 @@ std::string precision_name(Precision precision) {
       return "fp32";
     case Precision::kBf16Autocast:
       return "bf16_autocast";
+    case Precision::kBf16:
+      return "bf16";
+    case Precision::kFp16:
+      return "fp16";
   }
   return "?";
 }

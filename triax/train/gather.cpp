@@ -133,7 +133,7 @@ GatheredTensors gather_logical(const RunConfig& config,
   const std::vector<ModelPart> parts =
       split_stages(config.model, config.parallel);
   const at::ScalarType dtype =
-      to_scalar_type(storage_dtype(config.training.precision));
+      to_scalar_type(master_dtype(config.training.precision));
   Assembler assembler;
   for (int rank = 0; rank < world.size(); ++rank) {
     const Coord coord = mesh.dims().coord(rank);

@@ -107,7 +107,7 @@ class NextToken {
       return output_;
     };
     calls.make_activation = [this](int) {
-      const DType dtype = storage_dtype(config_.training.precision);
+      const DType dtype = parameter_dtype(config_.training.precision);
       return at::empty(
           {1, length_ / config_.sequence_shares(), config_.model.hidden_size},
           to_scalar_type(dtype));

@@ -151,7 +151,7 @@ RankModel build_rank_model(const RunConfig& config,
   break_boundaries(mesh, rank_model, broken);
   break_loss(mesh, rank_model.loss, broken);
 
-  const DType dtype = storage_dtype(config.training.precision);
+  const DType dtype = parameter_dtype(config.training.precision);
   const auto seed = static_cast<uint64_t>(config.training.seed);
   if (broken == Break::kSameSeedOnStages) {
     allocate_as_first(rank_model, dtype, seed);

@@ -48,6 +48,8 @@ double rounding_floor(Precision precision) {
     case Precision::kFp32:
       return 1e-5;
     case Precision::kBf16Autocast:
+    case Precision::kBf16:
+    case Precision::kFp16:
       return 2e-2;
   }
   return 0;

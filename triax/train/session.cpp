@@ -47,7 +47,7 @@ void share_cores(int world_size) {
 at::ScalarType matmul_type(Precision precision) {
   return precision == Precision::kBf16Autocast
              ? at::kBFloat16
-             : to_scalar_type(storage_dtype(precision));
+             : to_scalar_type(parameter_dtype(precision));
 }
 
 /// Makes the groups' links as slow as the config wants them.

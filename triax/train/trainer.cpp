@@ -88,10 +88,11 @@ StageCalls Trainer::training_calls() {
     return forward(microbatch, input);
   };
   calls.make_activation = [this](int) {
-    return at::empty({config_.training.microbatch_size,
-                      config_.data.sequence_length / config_.sequence_shares(),
-                      config_.model.hidden_size},
-                     to_scalar_type(storage_dtype(config_.training.precision)));
+    return at::empty(
+        {config_.training.microbatch_size,
+         config_.data.sequence_length / config_.sequence_shares(),
+         config_.model.hidden_size},
+        to_scalar_type(parameter_dtype(config_.training.precision)));
   };
   calls.before_backward = [this](int microbatch, bool is_last) {
     trained_.before_backward(microbatch, is_last);
