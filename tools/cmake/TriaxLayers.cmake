@@ -52,6 +52,10 @@ function(triax_add_layers)
   target_link_libraries(triax_base PUBLIC Threads::Threads)
   find_package(yaml-cpp 0.7 REQUIRED)
   target_link_libraries(triax_foreign PUBLIC yaml-cpp)
+  if(TARGET triax_memory)
+    find_library(TRIAX_URING uring REQUIRED)
+    target_link_libraries(triax_memory PUBLIC ${TRIAX_URING})
+  endif()
 endfunction()
 
 # A precompiled header of tools/cmake for other targets to reuse. Not through
