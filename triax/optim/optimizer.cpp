@@ -15,14 +15,24 @@
 namespace triax {
 namespace {
 
+bool is_narrow(at::ScalarType dtype) {
+  return dtype == at::kBFloat16 || dtype == at::kHalf;
+}
+
 void check_tensor(const OptimizedTensor& tensor) {
   const at::Tensor& parameter = tensor.parameter;
   const at::Tensor& gradient = tensor.gradient;
   TRIAX_CHECK(parameter.defined() && gradient.defined(), "undefined tensor");
-  TRIAX_CHECK(parameter.scalar_type() == at::kFloat ||
-                  parameter.scalar_type() == at::kDouble,
-              parameter.scalar_type());
-  TRIAX_CHECK(parameter.scalar_type() == gradient.scalar_type(),
+  TRIAX_CHECK(gradient.scalar_type() == at::kFloat ||
+                  gradient.scalar_type() == at::kDouble,
+              "a gradient of ",
+              gradient.scalar_type());
+  TRIAX_CHECK(parameter.scalar_type() == gradient.scalar_type() ||
+                  (is_narrow(parameter.scalar_type()) &&
+                   gradient.scalar_type() == at::kFloat),
+              "a parameter of ",
+              parameter.scalar_type(),
+              " and a gradient of ",
               gradient.scalar_type());
   TRIAX_CHECK(parameter.numel() == gradient.numel(),
               parameter.numel(),
@@ -61,6 +71,9 @@ Optimizer::Optimizer(std::vector<OptimizedTensor> tensors)
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const OptimizedTensor& tensor = tensors_[i];
     check_tensor(tensor);
+    // The parameter itself where it has that dtype.
+    masters_.push_back(
+        tensor.parameter.detach().to(tensor.gradient.scalar_type()));
     if (tensor.parameter.numel() == 0) {
       continue;
     }
@@ -68,15 +81,15 @@ Optimizer::Optimizer(std::vector<OptimizedTensor> tensors)
         std::find_if(batches_.begin(), batches_.end(), [&](const Batch& other) {
           return other.lr_scale == tensor.lr_scale &&
                  other.weight_decay == tensor.weight_decay &&
-                 other.parameters[0].scalar_type() ==
-                     tensor.parameter.scalar_type();
+                 other.masters[0].scalar_type() ==
+                     tensor.gradient.scalar_type();
         });
     if (batch == batches_.end()) {
       batches_.push_back({tensor.lr_scale, tensor.weight_decay, {}, {}, {}});
       batch = batches_.end() - 1;
     }
     batch->indices.push_back(static_cast<int64_t>(i));
-    batch->parameters.push_back(tensor.parameter.detach());
+    batch->masters.push_back(masters_.back());
     batch->gradients.push_back(tensor.gradient.detach());
   }
 }
@@ -91,12 +104,39 @@ void Optimizer::step(double lr, double gradient_scale) {
       }
     }
     update(batch, lr * batch.lr_scale);
+    round_masters(batch);
+  }
+}
+
+bool Optimizer::has_master(int64_t index) const {
+  return tensors_[index].parameter.scalar_type() !=
+         masters_[index].scalar_type();
+}
+
+void Optimizer::round_masters(const Batch& batch) {
+  for (const int64_t index : batch.indices) {
+    if (has_master(index)) {
+      tensors_[index].parameter.detach().copy_(masters_[index]);
+    }
   }
 }
 
 void Optimizer::set_num_steps(int64_t num_steps) {
   TRIAX_CHECK(num_steps >= 0, num_steps);
   num_steps_ = num_steps;
+}
+
+std::vector<OptimizerState> Optimizer::states() const {
+  std::vector<OptimizerState> states;
+  for (size_t i = 0; i < masters_.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    if (has_master(index)) {
+      states.push_back({"master", index, masters_[i]});
+    }
+  }
+  const std::vector<OptimizerState> own = own_states();
+  states.insert(states.end(), own.begin(), own.end());
+  return states;
 }
 
 int64_t Optimizer::state_bytes() const {
@@ -110,9 +150,9 @@ int64_t Optimizer::state_bytes() const {
 std::vector<at::Tensor> Optimizer::make_state() const {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> state;
-  state.reserve(tensors_.size());
-  for (const OptimizedTensor& tensor : tensors_) {
-    state.push_back(at::zeros_like(tensor.parameter.detach()));
+  state.reserve(masters_.size());
+  for (const at::Tensor& master : masters_) {
+    state.push_back(at::zeros_like(master));
   }
   return state;
 }
@@ -123,7 +163,7 @@ AdamW::AdamW(std::vector<OptimizedTensor> tensors, const Options& options)
       exp_avgs_(make_state()),
       exp_avg_sqs_(make_state()) {}
 
-std::vector<OptimizerState> AdamW::states() const {
+std::vector<OptimizerState> AdamW::own_states() const {
   std::vector<OptimizerState> states;
   append_states(states, "exp_avg", exp_avgs_);
   append_states(states, "exp_avg_sq", exp_avg_sqs_);
@@ -135,9 +175,9 @@ void AdamW::update(const Batch& batch, double lr) {
   const at::Tensor count =
       at::full({},
                static_cast<double>(num_steps()),
-               batch.parameters[0].options().dtype(at::kFloat));
+               batch.masters[0].options().dtype(at::kFloat));
   const std::vector<at::Tensor> counts(batch.indices.size(), count);
-  at::_fused_adamw_(batch.parameters,
+  at::_fused_adamw_(batch.masters,
                     batch.gradients,
                     pick(exp_avgs_, batch.indices),
                     pick(exp_avg_sqs_, batch.indices),
@@ -158,7 +198,7 @@ Sgd::Sgd(std::vector<OptimizedTensor> tensors, double momentum)
       momentum_buffers_(momentum == 0.0 ? std::vector<at::Tensor>{}
                                         : make_state()) {}
 
-std::vector<OptimizerState> Sgd::states() const {
+std::vector<OptimizerState> Sgd::own_states() const {
   std::vector<OptimizerState> states;
   append_states(states, "momentum_buffer", momentum_buffers_);
   return states;
@@ -167,7 +207,7 @@ std::vector<OptimizerState> Sgd::states() const {
 void Sgd::update(const Batch& batch, double lr) {
   // Never a first step: a zeroed buffer gives the same, and needs no flag
   // when the run resumes.
-  at::_fused_sgd_(batch.parameters,
+  at::_fused_sgd_(batch.masters,
                   batch.gradients,
                   momentum_ == 0.0 ? std::vector<at::Tensor>{}
                                    : pick(momentum_buffers_, batch.indices),
