@@ -199,9 +199,14 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"[data]\ntokenizer = \"gpt2\"",
             "a.toml:2:13: error[not-built]: data.tokenizer: \"gpt2\"",
             "use \"bytes\""},
-        Bad{"[memory]\noffload = \"host\"",
-            "a.toml:2:11: error[not-built]: memory.offload: ",
+        Bad{"[memory]\noffload_states = [\"optimizer\", \"activations\"]",
+            "a.toml:2:18: error[not-built]: memory.offload_states: "
+            "\"activations\" is not built yet",
             ""},
+        Bad{"[memory]\noffload_states = [\"optimiser\"]",
+            "a.toml:2:18: error[unknown-value]: memory.offload_states: "
+            "\"optimiser\" is not known",
+            "did you mean optimizer?"},
         Bad{"[memory]\nlimit = 0",
             "a.toml:2:9: error[out-of-range]: memory.limit: ",
             "at least 1"},

@@ -139,7 +139,12 @@ std::string type_text(const Field& field) {
   if (!field.is_read()) {
     return field.refused_by == "not-built" ? "not built yet" : "not offered";
   }
-  return field.choices.empty() ? plain_type(field) : join(field.choices, " | ");
+  if (field.choices.empty()) {
+    return plain_type(field);
+  }
+  const bool is_list =
+      std::holds_alternative<MemberOf<std::vector<std::string>>>(field.member);
+  return (is_list ? "list of " : "") + join(field.choices, " | ");
 }
 
 std::string print_value(const Field& field, const RunConfig& config) {

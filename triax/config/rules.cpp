@@ -76,6 +76,7 @@ const std::vector<Rule>& rules() {
       {"zero-group-divides", "dp does not split into groups of zero_group"},
       {"zero-large-buckets", "zero 2 keeps more gradients than zero 1 would"},
       {"few-microbatches", "the pipeline is mostly bubble"},
+      {"offload-needs", "a state can be offloaded only with other settings"},
       // training
       {"batch-triangle", "the batch sizes contradict each other"},
       {"warmup-steps", "warm-up and decay do not fit into the run"},
@@ -90,6 +91,9 @@ const std::vector<Rule>& rules() {
       {"data-too-short", "the data hold less than one sample"},
       {"validation-missing", "validation was asked for without data"},
       {"run-dir-exists", "the run's folder exists"},
+      {"offload-dir", "offloaded states find no folder"},
+      {"offload-in-memory", "the folder of offloaded states is in memory"},
+      {"offload-disk-full", "the disk does not hold what is offloaded"},
       {"tp-exceeds-cores", "tensor-parallel ranks share cores"},
       {"ranks-exceed-cores", "there are far more ranks than cores"},
       {"memory-exceeds-machine", "the ranks need more memory than there is"},

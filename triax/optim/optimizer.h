@@ -4,11 +4,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "triax/config/run_config.h"
+#include "triax/memory/spilled_arrays.h"
 
 namespace triax {
 
@@ -37,6 +39,22 @@ struct OptimizerState {
   std::string name;  // "master", "exp_avg", "exp_avg_sq", "momentum_buffer"
   int64_t index = 0;
   at::Tensor tensor;
+  int64_t start = 0;  // of the parameter's elements, the tensor's first one
+};
+
+/// Which arrays on file hold an optimizer's states, and where in them its
+/// tensors' elements lie. Gradients and parameters may lie there too: those of
+/// OptimizedTensor are then undefined.
+struct OffloadedOptimizer {
+  SpilledArrays* file = nullptr;  // must outlive the optimizer
+  /// By tensor: its elements in the arrays, in rising order, from multiples of
+  /// 64 on.
+  std::vector<Range> places;
+  /// Arrays; -1: none, or in memory.
+  int master = -1;
+  std::vector<int> states = {};  // of update(), by state_names()
+  int gradient = -1;
+  int parameter = -1;
 };
 
 /// Updates parameters in place from gradients that the caller has reduced. One
@@ -50,8 +68,11 @@ class Optimizer {
  public:
   /// The tensors are shared with the caller and must keep their storage.
   /// State is allocated here, on the parameters' device: masters with the
-  /// parameters' values, all else zeroed.
-  explicit Optimizer(std::vector<OptimizedTensor> tensors);
+  /// parameters' values, all else zeroed. With `offloaded` it lies on file, and
+  /// step() takes one window of it after the other; the bits are the same.
+  Optimizer(std::vector<OptimizedTensor> tensors,
+            std::vector<std::string> state_names,
+            const OffloadedOptimizer* offloaded);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -68,38 +89,71 @@ class Optimizer {
   void set_num_steps(int64_t num_steps);
 
   /// Writable views of the state, by name and then by index; masters, where
-  /// there are any, come first.
+  /// there are any, come first. Only where it lies in memory.
   std::vector<OptimizerState> states() const;
-  /// Bytes of all states.
+  /// Calls `visit` for all of the state, wherever it lies, each element once:
+  /// what is on file comes in parts, the parts of one place together. Writes
+  /// into the views are kept where `is_written`.
+  void visit_states(bool is_written,
+                    const std::function<void(const OptimizerState&)>& visit);
+  /// Bytes of all states, wherever they lie.
   int64_t state_bytes() const;
+  bool is_offloaded() const { return offloaded_.file != nullptr; }
   /// What is updated of tensor `index`: its master, or the parameter itself
-  /// where that has the gradient's dtype.
+  /// where that has the gradient's dtype. Only where it lies in memory.
   const at::Tensor& master(int64_t index) const { return masters_[index]; }
+
+  /// The states beside each master: "exp_avg", …
+  const std::vector<std::string>& state_names() const { return state_names_; }
 
   const std::vector<OptimizedTensor>& tensors() const { return tensors_; }
 
  protected:
-  /// Tensors of one dtype, lr_scale and weight decay, updated by one call.
+  /// Tensors of one dtype, lr_scale and weight decay, updated by one call, with
+  /// the states beside each by state_names().
   struct Batch {
     double lr_scale = 1.0;
     double weight_decay = 0.0;
-    std::vector<int64_t> indices;
     std::vector<at::Tensor> masters;
     std::vector<at::Tensor> gradients;
+    std::vector<std::vector<at::Tensor>> states;
+    /// The parameters that become the masters, rounded; none where the masters
+    /// are the parameters.
+    std::vector<at::Tensor> rounded;
   };
   /// num_steps() already counts this update.
   virtual void update(const Batch& batch, double lr) = 0;
-  /// The states that update() keeps.
-  virtual std::vector<OptimizerState> own_states() const = 0;
-  /// Zeros beside each master.
-  std::vector<at::Tensor> make_state() const;
 
  private:
-  bool has_master(int64_t index) const;
-  void round_masters(const Batch& batch);
+  /// One tensor or a part of it.
+  struct Part {
+    at::Tensor master;
+    at::Tensor gradient;
+    std::vector<at::Tensor> states;
+    at::Tensor parameter;
+  };
+
+  void make_in_memory();
+  void make_on_file();
+  void add_to(std::vector<Batch>& batches, size_t index, Part part) const;
+  void apply(const Batch& batch, double lr, double gradient_scale);
+  void step_on_file(double lr, double gradient_scale);
+  bool has_masters_on_file() const { return offloaded_.master >= 0; }
+  /// Calls `body` with each tensor's elements in the window.
+  void for_each_part(
+      const ArrayWindow& window,
+      const std::function<void(size_t index, const Range& elements)>& body);
+  Part part_of(const ArrayWindow& window,
+               size_t index,
+               const Range& elements) const;
+  WindowPass pass() const;
 
   const std::vector<OptimizedTensor> tensors_;
+  const std::vector<std::string> state_names_;
+  const OffloadedOptimizer offloaded_;
+  // In memory alone, by tensor.
   std::vector<at::Tensor> masters_;
+  std::vector<std::vector<at::Tensor>> states_;  // by name
   std::vector<Batch> batches_;
   int64_t num_steps_ = 0;
 };
@@ -115,15 +169,14 @@ class AdamW : public Optimizer {
     double beta2 = 0.95;
     double eps = 1e-8;
   };
-  AdamW(std::vector<OptimizedTensor> tensors, const Options& options);
+  AdamW(std::vector<OptimizedTensor> tensors,
+        const Options& options,
+        const OffloadedOptimizer* offloaded = nullptr);
 
  private:
   void update(const Batch& batch, double lr) override;
-  std::vector<OptimizerState> own_states() const override;
 
   const Options options_;
-  const std::vector<at::Tensor> exp_avgs_;
-  const std::vector<at::Tensor> exp_avg_sqs_;
 };
 
 /// SGD with momentum and coupled decay (PyTorch's form) by _fused_sgd_:
@@ -132,18 +185,23 @@ class AdamW : public Optimizer {
 /// master.
 class Sgd : public Optimizer {
  public:
-  Sgd(std::vector<OptimizedTensor> tensors, double momentum);
+  Sgd(std::vector<OptimizedTensor> tensors,
+      double momentum,
+      const OffloadedOptimizer* offloaded = nullptr);
 
  private:
   void update(const Batch& batch, double lr) override;
-  std::vector<OptimizerState> own_states() const override;
 
   const double momentum_;
-  const std::vector<at::Tensor> momentum_buffers_;
 };
 
+/// Optimizer::state_names() of what make_optimizer() makes; throws as that.
+std::vector<std::string> optimizer_state_names(const OptimizerConfig& config);
+
 /// By config.name; throws Error for a name or a value that is none.
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config,
-                                          std::vector<OptimizedTensor> tensors);
+std::unique_ptr<Optimizer> make_optimizer(
+    const OptimizerConfig& config,
+    std::vector<OptimizedTensor> tensors,
+    const OffloadedOptimizer* offloaded = nullptr);
 
 }  // namespace triax

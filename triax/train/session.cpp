@@ -202,6 +202,22 @@ class Session {
         format_bytes(stages[mesh_.coord().pp].total_bytes()),
         format_bytes(trainer.trained().gradient_bytes()),
         format_bytes(trainer.trained().optimizer_bytes())));
+    if (const OffloadedShard* shard = trainer.trained().offloaded()) {
+      const SpillFile& file = shard->arrays().file();
+      display_.say(fmt::format(
+          "rank 0 offloads {} to {} ({}, {})",
+          format_bytes(file.nbytes()),
+          offload_folder(config_),
+          file.is_direct() ? "past the page cache" : "through the page cache",
+          file.engine_name()));
+    }
+  }
+
+  static OffloadUse offload_use(const Trainer& trainer) {
+    const OffloadedShard* const shard = trainer.trained().offloaded();
+    return shard == nullptr ? OffloadUse{}
+                            : OffloadUse{shard->arrays().nbytes(),
+                                         shard->arrays().file().moved()};
   }
 
   void train(Trainer& trainer) {
@@ -243,7 +259,7 @@ class Session {
     if (is_validation_step(trainer)) {
       record.validation_loss = trainer.validate();
     }
-    record.memory = gather_memory(mesh_.world());
+    record.memory = gather_memory(mesh_.world(), offload_use(trainer));
     return record;
   }
 

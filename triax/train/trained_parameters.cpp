@@ -66,6 +66,8 @@ void TrainedParameters::make_gradients() {
   }
   layout_ = flat_layout(config_, layouts);
   mine_ = slices_of_shard(layout_, groups_.shard());
+  offloaded_ = make_offloaded_shard(
+      config_, layout_, "rank " + std::to_string(mesh_.rank()));
   if (groups_.shards() != nullptr) {
     const MemoryScope memory(MemoryCategory::kParameters);
     parameters_ = std::make_unique<FlatParameters>(parameters, layout_);
@@ -82,10 +84,12 @@ void TrainedParameters::make_optimizer_slices() {
   }
   const auto settings = settings_by_name(config, rank_model_.part);
   std::vector<OptimizedTensor> optimized;
+  std::vector<ShardSlice> slices;
   for (const ShardSlice& slice : mine_) {
     const ParameterSlot& slot = slot_of(slice);
     const ParameterSetting& setting = settings.at(slot.layout.name);
     if (broken_ != Break::kShardNotUpdated || groups_.shard() == 0) {
+      slices.push_back(slice);
       optimized.push_back({.parameter = owned_parameter(slice),
                            .gradient = gradients_->owned(slice),
                            .lr_scale = setting.lr_scale,
@@ -93,7 +97,10 @@ void TrainedParameters::make_optimizer_slices() {
     }
   }
   const MemoryScope memory(MemoryCategory::kOptimizer);
-  optimizer_ = make_optimizer(config_.optimizer, std::move(optimized));
+  const OffloadedOptimizer on_file =
+      offloaded_ ? offloaded_->optimizer(slices) : OffloadedOptimizer{};
+  optimizer_ = make_optimizer(
+      config_.optimizer, std::move(optimized), offloaded_ ? &on_file : nullptr);
 }
 
 at::Tensor TrainedParameters::owned_parameter(const ShardSlice& slice) const {

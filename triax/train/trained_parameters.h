@@ -15,6 +15,7 @@
 #include "triax/optim/optimizer.h"
 #include "triax/plan/zero_stages.h"
 #include "triax/tensor_parallel/partial_gradients.h"
+#include "triax/train/offloaded_shard.h"
 #include "triax/train/rank_model.h"
 
 namespace triax {
@@ -72,7 +73,10 @@ class TrainedParameters {
   int64_t parameter_bytes() const;
   int64_t gradient_bytes() const { return gradients_->nbytes(); }
   int64_t bucket_bytes() const { return gradients_->bucket_bytes(); }
+  /// Wherever it lies.
   int64_t optimizer_bytes() const { return optimizer_->state_bytes(); }
+  /// What of it lies on file; nullptr: nothing.
+  const OffloadedShard* offloaded() const { return offloaded_.get(); }
 
  private:
   void make_gradients();
@@ -94,6 +98,7 @@ class TrainedParameters {
   std::vector<ParameterSlot*> trained_;  // not frozen, in buffer order
   FlatLayout layout_;
   std::vector<ShardSlice> mine_;                // this rank's shard
+  std::unique_ptr<OffloadedShard> offloaded_;   // where some of it is on file
   std::unique_ptr<FlatParameters> parameters_;  // where there are shards
   std::unique_ptr<ReplicaGradients> gradients_;
   std::unique_ptr<Optimizer> optimizer_;

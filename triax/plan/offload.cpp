@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/plan/offload.h"
+
+#include <algorithm>
+
+#include "triax/base/dtype.h"
+#include "triax/config/pattern_setting.h"
+
+namespace triax {
+namespace {
+
+int64_t whole_blocks(int64_t numel) {
+  return (numel + kSpillElements - 1) / kSpillElements * kSpillElements;
+}
+
+int64_t master_bytes(const RunConfig& config) {
+  return dtype_bytes(master_dtype(config.training.precision));
+}
+
+int64_t parameter_bytes(const RunConfig& config) {
+  return dtype_bytes(parameter_dtype(config.training.precision));
+}
+
+FlatLayout trained_layout_of(const RunConfig& config,
+                             const std::vector<ParameterLayout>& stored) {
+  std::vector<ParameterLayout> trained;
+  for (auto layout = stored.rbegin(); layout != stored.rend(); ++layout) {
+    const std::string& name = layout->pieces.front().logical_name;
+    if (!pattern_setting(config.optimizer, name).is_frozen) {
+      trained.push_back(*layout);
+    }
+  }
+  return flat_layout(config, trained);
+}
+
+}  // namespace
+
+bool names_offload_state(const RunConfig& config, const std::string& state) {
+  const std::vector<std::string>& states = config.memory.offload_states;
+  return std::find(states.begin(), states.end(), state) != states.end();
+}
+
+OffloadedStates offloaded_states(const RunConfig& config) {
+  if (config.memory.offload != Offload::kNvme) {
+    return {};
+  }
+  return {.optimizer = names_offload_state(config, "optimizer"),
+          .gradients = names_offload_state(config, "gradients"),
+          .parameters = names_offload_state(config, "parameters"),
+          .activations = names_offload_state(config, "activations")};
+}
+
+SpillLayout spill_layout(const FlatLayout& layout) {
+  SpillLayout spill;
+  for (const Bucket& bucket : layout.buckets) {
+    const int64_t length =
+        whole_blocks(bucket.range.length / layout.num_shards);
+    spill.buckets.push_back({spill.numel, length});
+    spill.numel += length;
+  }
+  return spill;
+}
+
+Range spilled_place(const SpillLayout& spill,
+                    const FlatLayout& layout,
+                    const ShardSlice& slice) {
+  const int64_t in_bucket =
+      slice.offset - start_in_shard(layout, layout.buckets[slice.bucket]);
+  return {spill.buckets[slice.bucket].start + in_bucket, slice.elements.length};
+}
+
+int64_t optimizer_element_bytes(const RunConfig& config) {
+  const int64_t num_masters =
+      has_master_weights(config.training.precision) ? 1 : 0;
+  return master_bytes(config) * (config.optimizer.num_states() + num_masters);
+}
+
+SpilledBytes spilled_bytes(const RunConfig& config, const FlatLayout& layout) {
+  const OffloadedStates states = offloaded_states(config);
+  const int64_t numel = spill_layout(layout).numel;
+  SpilledBytes bytes;
+  if (states.optimizer) {
+    bytes.optimizer = numel * optimizer_element_bytes(config);
+  }
+  if (states.gradients) {
+    bytes.gradients = numel * master_bytes(config);
+  }
+  if (states.parameters) {
+    bytes.parameters = numel * parameter_bytes(config);
+  }
+  return bytes;
+}
+
+SpilledBytes spilled_bytes_of_rank(const RunConfig& config,
+                                   const std::vector<ParameterLayout>& stored) {
+  return spilled_bytes(config, trained_layout_of(config, stored));
+}
+
+int64_t spill_window_bytes(const RunConfig& config,
+                           const std::vector<ParameterLayout>& stored) {
+  const FlatLayout layout = trained_layout_of(config, stored);
+  const int64_t numel = spill_layout(layout).numel;
+  if (numel == 0) {
+    return 0;
+  }
+  const int64_t of_element = spilled_bytes(config, layout).total() / numel;
+  const int64_t windows =
+      (numel + kSpillWindowElements - 1) / kSpillWindowElements;
+  return of_element * std::min<int64_t>(windows, kSpillWindows) *
+         std::min(numel, kSpillWindowElements);
+}
+
+std::string offload_folder(const RunConfig& config) {
+  const std::string& dir = config.memory.offload_dir.empty()
+                               ? config.run.dir
+                               : config.memory.offload_dir;
+  return dir.empty() ? "." : dir;
+}
+
+}  // namespace triax

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "triax/config/run_config.h"
+#include "triax/memory/spilled_arrays.h"
+#include "triax/optim/optimizer.h"
+#include "triax/plan/offload.h"
+
+namespace triax {
+
+/// The states of a rank's shard that lie on file (memory.offload = "nvme"): one
+/// file for each rank, one array for each state.
+class OffloadedShard {
+ public:
+  /// Makes the file. `rank_text` names the rank in messages. Throws Error as
+  /// SpillFile does.
+  OffloadedShard(const RunConfig& config,
+                 const FlatLayout& layout,
+                 const std::string& rank_text);
+
+  /// For an optimizer of tensors of these slices.
+  OffloadedOptimizer optimizer(const std::vector<ShardSlice>& slices);
+
+  SpilledArrays& arrays() { return *arrays_; }
+  const SpilledArrays& arrays() const { return *arrays_; }
+  const SpillLayout& layout() const { return spill_; }
+  /// Arrays; -1: in memory.
+  int gradient() const { return places_.gradient; }
+  int parameter() const { return places_.parameter; }
+
+ private:
+  const FlatLayout flat_;
+  const SpillLayout spill_;
+  OffloadedOptimizer places_;
+  std::unique_ptr<SpilledArrays> arrays_;
+};
+
+/// nullptr where nothing of the shard lies on file.
+std::unique_ptr<OffloadedShard> make_offloaded_shard(
+    const RunConfig& config,
+    const FlatLayout& layout,
+    const std::string& rank_text);
+
+}  // namespace triax
