@@ -47,6 +47,8 @@ FlatLayout make_flat_layout(const std::vector<int64_t>& numels,
   TRIAX_CHECK(
       options.is_alone.empty() || options.is_alone.size() == numels.size(),
       options.is_alone.size());
+  TRIAX_CHECK(options.part.empty() || options.part.size() == numels.size(),
+              options.part.size());
   FlatLayout layout;
   layout.num_shards = options.num_shards;
   const auto is_alone = [&](size_t i) {
@@ -60,6 +62,7 @@ FlatLayout make_flat_layout(const std::vector<int64_t>& numels,
     const int64_t length = round_up(numels[i], kFlatAlignment);
     const bool opens =
         layout.buckets.empty() || is_alone(i) || is_alone(i - 1) ||
+        (!options.part.empty() && options.part[i] != options.part[i - 1]) ||
         layout.buckets.back().range.length + length > options.bucket_numel;
     if (opens) {
       if (!layout.buckets.empty()) {
@@ -109,6 +112,23 @@ std::vector<ShardSlice> slices_of_shard(const FlatLayout& layout, int shard) {
   return slices;
 }
 
+int bucket_of(const FlatLayout& layout, int parameter) {
+  const auto found = std::find_if(
+      layout.buckets.begin(), layout.buckets.end(), [&](const Bucket& bucket) {
+        return bucket.parameters.front() <= parameter &&
+               parameter <= bucket.parameters.back();
+      });
+  TRIAX_CHECK(found != layout.buckets.end(), "parameter ", parameter);
+  return static_cast<int>(found - layout.buckets.begin());
+}
+
+Range owned_elements(const FlatLayout& layout, int parameter, int shard) {
+  const Bucket& bucket = layout.buckets[bucket_of(layout, parameter)];
+  const Range& whole = layout.parameters[parameter];
+  const Range mine = intersection(whole, shard_of(layout, bucket, shard));
+  return {mine.length > 0 ? mine.start - whole.start : 0, mine.length};
+}
+
 int64_t owned_numel(const FlatLayout& layout, int shard) {
   int64_t numel = 0;
   for (const ShardSlice& slice : slices_of_shard(layout, shard)) {
@@ -126,6 +146,10 @@ int num_shards(const ParallelConfig& parallel) {
 
 bool splits_gradients(const ParallelConfig& parallel) {
   return parallel.zero >= 2 && num_shards(parallel) > 1;
+}
+
+bool splits_parameters(const ParallelConfig& parallel) {
+  return parallel.zero >= 3 && num_shards(parallel) > 1;
 }
 
 bool is_tied_across_stages(const RunConfig& config,

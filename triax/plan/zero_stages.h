@@ -47,6 +47,8 @@ struct FlatOptions {
   int num_shards = 1;
   /// By parameter, those that must have a bucket of their own; empty: none.
   std::vector<bool> is_alone = {};
+  /// By parameter, a number: where it changes a bucket ends; empty: nowhere.
+  std::vector<int> part = {};
 };
 
 struct FlatLayout {
@@ -88,6 +90,13 @@ struct ShardSlice {
 /// shards before it may be whole in one of them, and a shard may own nothing.
 std::vector<ShardSlice> slices_of_shard(const FlatLayout& layout, int shard);
 
+/// The bucket of a parameter.
+int bucket_of(const FlatLayout& layout, int parameter);
+
+/// Which of a parameter's elements a shard owns, counted from its first; of
+/// length 0 where it owns none.
+Range owned_elements(const FlatLayout& layout, int parameter, int shard);
+
 /// Elements of the parameters, without padding, that a shard owns.
 int64_t owned_numel(const FlatLayout& layout, int shard);
 
@@ -97,6 +106,9 @@ int num_shards(const ParallelConfig& parallel);
 
 /// Whether a replica keeps its shard of the gradients alone.
 bool splits_gradients(const ParallelConfig& parallel);
+
+/// Whether a replica keeps its shard of the parameters alone.
+bool splits_parameters(const ParallelConfig& parallel);
 
 /// Blocks in which split gradients are filled and reduced: one fills while the
 /// other is on its way.

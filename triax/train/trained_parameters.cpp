@@ -27,11 +27,6 @@ std::map<std::string, ParameterSetting> settings_by_name(
   return settings;
 }
 
-at::Tensor slice_of(const at::Tensor& parameter, const ShardSlice& slice) {
-  return parameter.detach().view({-1}).narrow(
-      0, slice.elements.start, slice.elements.length);
-}
-
 }  // namespace
 
 TrainedParameters::TrainedParameters(const RunConfig& config,
@@ -91,7 +86,7 @@ void TrainedParameters::make_optimizer_slices() {
     const ParameterSlot& slot = slot_of(slice);
     const ParameterSetting& setting = settings.at(slot.layout.name);
     if (broken_ != Break::kShardNotUpdated || groups_.shard() == 0) {
-      optimized.push_back({.parameter = slice_of(slot.tensor, slice),
+      optimized.push_back({.parameter = owned_parameter(slice),
                            .gradient = gradients_->owned(slice),
                            .lr_scale = setting.lr_scale,
                            .weight_decay = setting.weight_decay});
@@ -99,6 +94,11 @@ void TrainedParameters::make_optimizer_slices() {
   }
   const MemoryScope memory(MemoryCategory::kOptimizer);
   optimizer_ = make_optimizer(config_.optimizer, std::move(optimized));
+}
+
+at::Tensor TrainedParameters::owned_parameter(const ShardSlice& slice) const {
+  return slot_of(slice).tensor.detach().view({-1}).narrow(
+      0, slice.elements.start, slice.elements.length);
 }
 
 void TrainedParameters::watch_parts() {

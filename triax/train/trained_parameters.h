@@ -64,6 +64,10 @@ class TrainedParameters {
   void gather_gradients() { gradients_->gather(); }
   void release_gradients() { gradients_->release(); }
 
+  /// A slice of the shard that this rank updates: one dim, in the parameters'
+  /// dtype, and the memory itself.
+  at::Tensor owned_parameter(const ShardSlice& slice) const;
+
   /// The trained parameters and their padding, in fact or in count.
   int64_t parameter_bytes() const;
   int64_t gradient_bytes() const { return gradients_->nbytes(); }

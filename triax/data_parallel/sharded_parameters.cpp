@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/data_parallel/sharded_parameters.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "triax/base/error.h"
+#include "triax/memory/tracker.h"
+#include "triax/mesh/tensor_group.h"
+
+namespace triax {
+namespace {
+
+bool contains(std::span<const int> list, int value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+/// FNV-1a over the numbers.
+int64_t hash_of(const std::vector<int>& numbers) {
+  uint64_t hash = 14695981039346656037ULL;
+  for (const int number : numbers) {
+    hash = (hash ^ static_cast<uint64_t>(number)) * 1099511628211ULL;
+  }
+  return static_cast<int64_t>(hash);
+}
+
+}  // namespace
+
+ShardedParameters::ShardedParameters(UnitLayout layout,
+                                     at::ScalarType dtype,
+                                     Group& shards,
+                                     const ShardedParametersOptions& options)
+    : layout_(std::move(layout)),
+      shards_(shards),
+      options_(options),
+      element_bytes_(static_cast<int64_t>(c10::elementSize(dtype))) {
+  TRIAX_CHECK(layout_.flat.num_shards == shards.size(),
+              layout_.flat.num_shards,
+              " shards of ",
+              shards.size(),
+              " ranks");
+  {
+    const MemoryScope memory(MemoryCategory::kParameters);
+    shard_ = at::zeros({layout_.flat.shard_numel()}, dtype);
+  }
+  for (size_t u = 0; u < layout_.units.size(); ++u) {
+    units_.emplace_back(
+        RefillableStorage(layout_.units[u].range.length * element_bytes_,
+                          why_not(static_cast<int>(u))));
+  }
+  watch_ = std::make_unique<StorageWatch>(
+      [this](std::span<const int> units) { before_operation(units); },
+      [this](std::span<const int> units) { after_operation(units); });
+}
+
+ShardedParameters::~ShardedParameters() = default;
+
+std::string ShardedParameters::why_not(int unit) const {
+  return "the parameters of " + layout_.units[unit].name + " are split over " +
+         std::to_string(shards_.size()) +
+         " ranks (zero 3) and not gathered: use them in operations, or within "
+         "gather_all() and release_all()";
+}
+
+void ShardedParameters::add(int index,
+                            const std::vector<at::Tensor>& parameters) {
+  const ParameterUnit& layout = layout_.units.at(index);
+  Unit& unit = units_[index];
+  TRIAX_CHECK(unit.parameters.empty(), layout.name, " is added twice");
+  TRIAX_CHECK(parameters.size() == layout.parameters.size(),
+              parameters.size(),
+              " parameters of ",
+              layout.name);
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& parameter = parameters[i];
+    const Range& place = layout_.flat.parameters[layout.parameters[i]];
+    TRIAX_CHECK(parameter.scalar_type() == shard_.scalar_type() &&
+                    parameter.numel() == place.length,
+                "parameter ",
+                i,
+                " of ",
+                layout.name,
+                " is not the layout's");
+    const at::Tensor values = parameter.detach().reshape({-1});
+    const Range mine =
+        owned_elements(layout_.flat, layout.parameters[i], shards_.rank());
+    if (mine.length > 0) {
+      owned(layout.parameters[i], mine)
+          .copy_(values.narrow(0, mine.start, mine.length));
+    }
+    parameter.set_data(unit.storage.tensor(shard_.scalar_type(),
+                                           place.start - layout.range.start,
+                                           parameter.sizes()));
+  }
+  unit.parameters = parameters;
+  if (!parameters.empty()) {
+    watch_->add(parameters.front(), index);
+  }
+}
+
+at::Tensor ShardedParameters::owned(int parameter,
+                                    const Range& elements) const {
+  if (elements.length == 0) {
+    return shard_.narrow(0, 0, 0);
+  }
+  const Range mine = owned_elements(layout_.flat, parameter, shards_.rank());
+  TRIAX_CHECK(elements.start >= mine.start &&
+                  elements.start + elements.length <= mine.start + mine.length,
+              "elements from ",
+              elements.start,
+              " on are another rank's");
+  const Bucket& bucket =
+      layout_.flat.buckets[bucket_of(layout_.flat, parameter)];
+  const Range part = shard_of(layout_.flat, bucket, shards_.rank());
+  const int64_t in_flat =
+      layout_.flat.parameters[parameter].start + elements.start;
+  return shard_.narrow(
+      0,
+      start_in_shard(layout_.flat, bucket) + in_flat - part.start,
+      elements.length);
+}
+
+at::Tensor ShardedParameters::part_of_shard(int bucket) const {
+  const Bucket& whole = layout_.flat.buckets[bucket];
+  return shard_.narrow(0,
+                       start_in_shard(layout_.flat, whole),
+                       whole.range.length / layout_.flat.num_shards);
+}
+
+void ShardedParameters::begin_pass(int kind) {
+  const std::lock_guard lock(mutex_);
+  TRIAX_CHECK(!is_pass_, "the last pass was not ended");
+  seen_.clear();
+  previous_.clear();
+  next_ = 0;
+  kind_ = kind;
+  is_pass_ = true;
+  is_last_backward_ = false;
+  is_as_learnt_ = !learnt_[kind].empty();
+  for (const int unit : upcoming({})) {
+    start_gathering(unit);
+  }
+}
+
+void ShardedParameters::begin_last_backward() {
+  const std::lock_guard lock(mutex_);
+  is_last_backward_ = true;
+}
+
+void ShardedParameters::end_pass() {
+  const std::lock_guard lock(mutex_);
+  TRIAX_CHECK(is_pass_, "end_pass() without begin_pass()");
+  is_pass_ = false;
+  give_back_unused({});
+  compare_orders();
+  learnt_[kind_] = std::exchange(seen_, {});
+  previous_.clear();
+}
+
+void ShardedParameters::compare_orders() {
+  const auto num_ranks = static_cast<size_t>(shards_.size());
+  const auto gather = [&](std::vector<int64_t> mine) {
+    std::vector<int64_t> all(mine.size() * num_ranks);
+    shards_.all_gather(
+        {mine.data(), static_cast<int64_t>(mine.size()), DType::kInt64},
+        {all.data(), static_cast<int64_t>(all.size()), DType::kInt64});
+    return all;
+  };
+  const std::vector<int64_t> all =
+      gather({hash_of(seen_), static_cast<int64_t>(seen_.size())});
+  size_t longest = 0;
+  bool is_equal = true;
+  for (size_t rank = 0; rank < num_ranks; ++rank) {
+    is_equal =
+        is_equal && all[2 * rank] == all[0] && all[2 * rank + 1] == all[1];
+    longest = std::max(longest, static_cast<size_t>(all[2 * rank + 1]));
+  }
+  if (is_equal) {
+    return;
+  }
+  constexpr int64_t kNone = -1;
+  std::vector<int64_t> mine(seen_.begin(), seen_.end());
+  mine.resize(longest, kNone);
+  const std::vector<int64_t> orders = gather(std::move(mine));
+  const auto name = [&](int64_t unit) {
+    return unit == kNone ? "none" : layout_.units[unit].name;
+  };
+  for (size_t use = 0; use < longest; ++use) {
+    for (size_t rank = 1; rank < num_ranks; ++rank) {
+      const int64_t first = orders[use];
+      const int64_t other = orders[rank * longest + use];
+      if (first != other) {
+        throw Error("zero 3: rank ",
+                    shards_.world_rank(0),
+                    " used ",
+                    name(first),
+                    " where rank ",
+                    shards_.world_rank(static_cast<int>(rank)),
+                    " used ",
+                    name(other),
+                    " (use ",
+                    use + 1,
+                    " of this pass), so that each got what the other asked "
+                    "for; replicas must use the same units in the same order");
+      }
+    }
+  }
+}
+
+void ShardedParameters::note_use(int unit) {
+  if (!seen_.empty() && seen_.back() == unit) {
+    return;
+  }
+  seen_.push_back(unit);
+  if (is_as_learnt_) {
+    const std::vector<int>& learnt = learnt_[kind_];
+    is_as_learnt_ = next_ < learnt.size() && learnt[next_] == unit;
+    ++next_;
+  }
+}
+
+std::vector<int> ShardedParameters::upcoming(std::span<const int> units) const {
+  std::vector<int> next;
+  if (!is_pass_ || !is_as_learnt_) {
+    return next;
+  }
+  const std::vector<int>& learnt = learnt_.at(kind_);
+  for (size_t i = next_; i < learnt.size(); ++i) {
+    if (static_cast<int>(next.size()) == options_.prefetch) {
+      break;
+    }
+    if (!contains(units, learnt[i]) && !contains(next, learnt[i])) {
+      next.push_back(learnt[i]);
+    }
+  }
+  return next;
+}
+
+void ShardedParameters::before_operation(std::span<const int> units) {
+  const std::lock_guard lock(mutex_);
+  if (units.size() > 1) {
+    for (const int unit : units) {
+      ++units_[unit].num_users;
+    }
+  }
+  const bool is_same = std::equal(
+      units.begin(), units.end(), previous_.begin(), previous_.end());
+  const bool is_there = std::all_of(units.begin(), units.end(), [&](int unit) {
+    return units_[unit].storage.is_filled() && units_[unit].works.empty();
+  });
+  if (is_same && is_there) {
+    return;
+  }
+  if (is_pass_) {
+    for (const int unit : units) {
+      note_use(unit);
+    }
+  }
+  std::vector<int> wanted(units.begin(), units.end());
+  const std::vector<int> next = upcoming(units);
+  wanted.insert(wanted.end(), next.begin(), next.end());
+  give_back_unused(wanted);
+  for (const int unit : wanted) {
+    start_gathering(unit);
+  }
+  for (const int unit : units) {
+    finish_gathering(unit);
+  }
+  previous_.assign(units.begin(), units.end());
+}
+
+void ShardedParameters::after_operation(std::span<const int> units) {
+  const std::lock_guard lock(mutex_);
+  if (units.size() > 1) {
+    for (const int unit : units) {
+      --units_[unit].num_users;
+    }
+  }
+}
+
+void ShardedParameters::give_back_unused(const std::vector<int>& wanted) {
+  const bool keeps = is_pass_ && !options_.reshard_after_forward;
+  for (size_t u = 0; u < units_.size(); ++u) {
+    const int index = static_cast<int>(u);
+    const bool is_left =
+        !keeps || (is_last_backward_ && contains(previous_, index));
+    if (is_left && !contains(wanted, index) && !units_[u].is_held &&
+        units_[u].num_users == 0) {
+      give_back(index);
+    }
+  }
+}
+
+void ShardedParameters::start_gathering(int index) {
+  Unit& unit = units_[index];
+  if (unit.storage.is_filled()) {
+    return;
+  }
+  try {
+    {
+      const MemoryScope memory(MemoryCategory::kParameters);
+      unit.storage.fill();
+    }
+    gathered_bytes_ += unit.storage.nbytes();
+    most_gathered_bytes_ = std::max(most_gathered_bytes_, gathered_bytes_);
+    const ParameterUnit& layout = layout_.units[index];
+    for (const int b : layout.buckets) {
+      const Range& range = layout_.flat.buckets[b].range;
+      const Buffer whole = {
+          unit.storage.data() +
+              (range.start - layout.range.start) * element_bytes_,
+          range.length,
+          to_dtype(shard_.scalar_type())};
+      unit.works.push_back(
+          shards_.all_gather_async(as_buffer(part_of_shard(b)), whole));
+    }
+  } catch (const std::exception& error) {
+    unit.works.clear();
+    if (unit.storage.is_filled()) {
+      gathered_bytes_ -= unit.storage.nbytes();
+    }
+    unit.storage.free(error.what());
+    throw;
+  }
+}
+
+void ShardedParameters::finish_gathering(int index) {
+  Unit& unit = units_[index];
+  if (unit.works.empty()) {
+    return;
+  }
+  try {
+    for (Work& work : unit.works) {
+      work.wait();
+    }
+    unit.works.clear();
+  } catch (const std::exception& error) {
+    unit.works.clear();
+    gathered_bytes_ -= unit.storage.nbytes();
+    unit.storage.free(error.what());
+    throw;
+  }
+  unit.version = version_of(unit);
+}
+
+int64_t ShardedParameters::version_of(const Unit& unit) const {
+  int64_t sum = 0;
+  for (const at::Tensor& parameter : unit.parameters) {
+    sum += parameter.unsafeGetTensorImpl()->version_counter().current_version();
+  }
+  return sum;
+}
+
+void ShardedParameters::give_back(int index) {
+  Unit& unit = units_[index];
+  if (!unit.storage.is_filled()) {
+    return;
+  }
+  const bool is_whole = unit.works.empty();
+  unit.works.clear();  // waits
+  if (is_whole && version_of(unit) != unit.version) {
+    keep_own(index);
+  }
+  gathered_bytes_ -= unit.storage.nbytes();
+  unit.storage.free(why_not(index));
+}
+
+/// Operations wrote into the parameters: each rank keeps its part.
+void ShardedParameters::keep_own(int index) {
+  const ParameterUnit& layout = layout_.units[index];
+  for (const int b : layout.buckets) {
+    const Range mine =
+        shard_of(layout_.flat, layout_.flat.buckets[b], shards_.rank());
+    const at::Tensor part = part_of_shard(b);
+    std::memcpy(part.data_ptr(),
+                units_[index].storage.data() +
+                    (mine.start - layout.range.start) * element_bytes_,
+                part.nbytes());
+  }
+}
+
+void ShardedParameters::gather_all() {
+  const std::lock_guard lock(mutex_);
+  for (size_t u = 0; u < units_.size(); ++u) {
+    start_gathering(static_cast<int>(u));
+    finish_gathering(static_cast<int>(u));
+    ++units_[u].num_users;
+  }
+}
+
+void ShardedParameters::release_all() {
+  const std::lock_guard lock(mutex_);
+  for (Unit& unit : units_) {
+    --unit.num_users;
+  }
+  give_back_unused({});
+  previous_.clear();
+}
+
+void ShardedParameters::hold(int unit) {
+  const std::lock_guard lock(mutex_);
+  start_gathering(unit);
+  finish_gathering(unit);
+  units_[unit].is_held = true;
+}
+
+void ShardedParameters::rethrow_failure() {
+  if (const std::exception_ptr failure = watch_->take_failure()) {
+    std::rethrow_exception(failure);
+  }
+}
+
+int64_t ShardedParameters::nbytes() const {
+  return shard_.numel() * element_bytes_;
+}
+
+}  // namespace triax

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace triax {
+
+/// Memory under tensors that is given back and got again while the tensors,
+/// their views and whatever a graph saved of them stay what they are. Without
+/// memory it is an error with a text of one's own to read or write them, not a
+/// crash. On a CPU, by LibTorch's allocator.
+class RefillableStorage {
+ public:
+  /// Without memory; `why` is what a use of it is told.
+  RefillableStorage(int64_t nbytes, const std::string& why);
+
+  /// Of the storage's elements from `start` on, contiguous.
+  at::Tensor tensor(at::ScalarType dtype,
+                    int64_t start,
+                    at::IntArrayRef sizes) const;
+
+  /// Gets memory of unspecified content, unless it has some. Throws what the
+  /// allocator throws.
+  void fill();
+  /// Gives it back; `why` is what a use of it is told.
+  void free(const std::string& why);
+  bool is_filled() const { return is_filled_; }
+  int64_t nbytes() const;
+  /// Only while it is filled.
+  std::byte* data() const;
+
+ private:
+  c10::StorageImpl& impl() const { return *storage_.unsafeGetStorageImpl(); }
+
+  c10::Storage storage_;
+  bool is_filled_ = false;
+};
+
+}  // namespace triax
