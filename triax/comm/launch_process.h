@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -41,6 +42,15 @@ struct Command {
 /// SIGINT, SIGTERM and SIGHUP (a Ctrl-C reaches the whole process group) and
 /// blocks no signal. Throws Error when the program cannot be executed.
 pid_t start_process(const Command& command);
+
+/// Forks a process that runs body(), ends by _exit with what that returns, and
+/// otherwise lives as one of start_process(). What body throws is logged, and
+/// the code is 1. Call where there is one thread. Throws Error when there can
+/// be no process.
+pid_t fork_process(const std::function<int()>& body);
+
+/// Throws Error where this process has more than one thread.
+void check_one_thread();
 
 /// A descriptor that polls readable once `pid` has ended; not open when there
 /// is no such process.
