@@ -142,12 +142,6 @@ std::string read_some(int fd, size_t max_bytes) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) {
-    close(fd_);
-  }
-}
-
 pid_t start_process(const Command& command) {
   std::vector<std::string> arguments{command.program};
   arguments.insert(

@@ -142,15 +142,6 @@ bool make_direct(int fd, int64_t nbytes) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) {
-    ::close(fd_);
-  }
-}
-
-Descriptor::Descriptor(Descriptor&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)) {}
-
 SpillFile::SpillFile(const std::string& dir,
                      int64_t nbytes,
                      const SpillFileOptions& options)

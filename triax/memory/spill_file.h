@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "triax/base/descriptor.h"
 #include "triax/memory/async_io.h"
 
 namespace triax {
@@ -25,20 +26,6 @@ struct SpillFileOptions {
   bool wants_direct = true;
   /// What lies in it, for messages: "the optimizer state".
   std::string what = "offloaded states";
-};
-
-/// An open file, closed at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept;
-  Descriptor& operator=(Descriptor&&) = delete;
-
-  int get() const { return fd_; }
-
- private:
-  int fd_;
 };
 
 /// Bytes that went either way.
