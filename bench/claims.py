@@ -46,6 +46,9 @@ class Claim:
     notes: list[str] = dataclasses.field(default_factory=list)
 
 
+PRECISIONS = {"fp32": [], "bf16_autocast": ["--bf16"]}  # the peer's flags
+
+
 def require_step_programs(with_peer):
     require(TRIAX, "run `make build`")
     if with_peer:
@@ -69,7 +72,7 @@ def step_one_rank(is_quick):
     claim = Claim("step_one_rank",
                   "A training step on one rank of two threads, against "
                   "PyTorch with Hugging Face's model", [], [])
-    for precision, flags in (("fp32", []), ("bf16_autocast", ["--bf16"])):
+    for precision, flags in PRECISIONS.items():
         theirs, ours = f"torch {precision}", f"triax {precision}"
         claim.sides += [
             peer_side(theirs, "single", model,
@@ -82,21 +85,27 @@ def step_one_rank(is_quick):
     return claim
 
 
-def _step_pair(name, title, mode, layout, is_quick, accum=1):
+def _step_pair(name, title, mode, layout, is_quick, accum=1,
+               precisions=tuple(PRECISIONS)):
     require_step_programs(with_peer=True)
     model, overrides = _model(is_quick)
     steps = _steps(is_quick)
-    theirs, ours = f"torch {mode}", "triax " + layout.replace("=", "")[-3:]
-    return Claim(
-        name, title,
-        [peer_side(theirs, mode, model,
-                   ["--ranks", "2", "--steps", str(steps),
-                    "--accum", str(accum)]),
-         triax_side(ours, LLAMA,
-                    [layout, f"training.gradient_accumulation_steps={accum}",
-                     f"training.steps={steps}"] + overrides)],
-        [Point("fp32", "tokens_per_s", "tokens/s", ours, theirs, 1.0)],
-        alike=[(ours, theirs)])
+    claim = Claim(name, title, [], [])
+    for precision in precisions:
+        theirs = f"torch {mode} {precision}"
+        ours = f"triax {layout.replace('=', '')[-3:]} {precision}"
+        claim.sides += [
+            peer_side(theirs, mode, model,
+                      ["--ranks", "2", "--steps", str(steps),
+                       "--accum", str(accum)] + PRECISIONS[precision]),
+            triax_side(ours, LLAMA,
+                       [layout, f"training.precision={precision}",
+                        f"training.gradient_accumulation_steps={accum}",
+                        f"training.steps={steps}"] + overrides)]
+        claim.points.append(
+            Point(precision, "tokens_per_s", "tokens/s", ours, theirs, 1.0))
+        claim.alike.append((ours, theirs))
+    return claim
 
 
 def step_dp2(is_quick):
@@ -114,7 +123,8 @@ def step_tp2(is_quick):
 def step_pp2(is_quick):
     return _step_pair("step_pp2", "Two stages of one thread and four "
                       "microbatches, against PyTorch's Schedule1F1B over Gloo",
-                      "pp", "parallel.pp=2", is_quick, accum=4)
+                      "pp", "parallel.pp=2", is_quick, accum=4,
+                      precisions=("fp32",))  # the peer has no bf16 there
 
 
 def layouts(is_quick):

@@ -187,7 +187,7 @@ class RunTest(unittest.TestCase):
         self.assertRegex(
             result.stderr,
             r"error: rank \d \(dp 0, pp \d, tp \d; pid \d+\): step 1, .*failed: "
-            r"rank \d \(dp 0, pp \d, tp \d\) is out of memory: \S+ .iB more for "
+            r"out of memory: \S+ .iB more for "
             r"(activations|temporary) would make \S+ MiB of memory.limit = \S+ "
             r"MiB; in use are parameters \S+ MiB, .*; predicted were \S+ MiB"
             r".*; it would fit with training.microbatch_size = \d \(\S+ MiB: "
@@ -297,12 +297,14 @@ class RunTest(unittest.TestCase):
             self.assertEqual(len(self.metrics(f"closed{number}")), 6)
 
     def test_output_that_is_lost_is_an_error(self):
-        for verb in ("check", "train --print-config", "train --dry-run"):
-            line = f"{TRIAX} {verb} run.toml >/dev/full"
-            result = subprocess.run(["sh", "-c", line], cwd=self.folder,
-                                    capture_output=True, timeout=120)
-            self.assertEqual(result.returncode, 1, verb)
-            self.assertIn(b"stdout", result.stderr)
+        for verb in ("check", "train --print-config", "train --dry-run",
+                     "verify"):
+            for lost in (">/dev/full", ">&-"):
+                line = f"{TRIAX} {verb} run.toml {lost}"
+                result = subprocess.run(["sh", "-c", line], cwd=self.folder,
+                                        capture_output=True, timeout=120)
+                self.assertEqual(result.returncode, 1, line)
+                self.assertIn(b"stdout", result.stderr, line)
 
     def test_a_signal_to_one_rank_is_an_interruption(self):
         process = self.start("train", "run.toml", "run.dir=out",
@@ -374,6 +376,13 @@ class RunTest(unittest.TestCase):
         result = self.triax("train", "run.toml", "--dry-run")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("stage 1: layers 2 to 3, head", result.stdout)
+        for row in (r"embedding\.weight +\[128, 32\] +stage 0",
+                    r"blocks\.\*\.attention\.qkv\.weight +\[48, 32\] +each ",
+                    r"head\.weight +\[128, 32\] +stage 1",
+                    r"activation +\[2, 16, 32\] ",
+                    r"logits +\[2, 16, 128\] +last stage",
+                    r"total +\d\S+ [KM]iB +\d\S+ [KM]iB"):
+            self.assertRegex(result.stdout, row)
         self.assertFalse(self.path("runs").exists())
 
 

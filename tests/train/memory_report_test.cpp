@@ -71,8 +71,8 @@ TEST(MemoryReport, WithoutALimitFitsWhatThereWas) {
   request.limit = 0;
   const std::string text = out_of_memory_text(config, 0, request);
   EXPECT_THAT(text,
-              HasSubstr("rank 0 (dp 0, pp 0, tp 0) is out of memory: the "
-                        "system has no 1.0 KiB more for activations"));
+              testing::StartsWith("out of memory: the system has no 1.0 KiB "
+                                  "more for activations"));
   EXPECT_THAT(text,
               HasSubstr("it would fit with training.microbatch_size = 1 ("));
 }

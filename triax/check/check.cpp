@@ -48,6 +48,7 @@ void run_rules(Findings& findings) {
   check_training(findings);
   check_no_effect(findings);
   check_machine(findings);
+  check_deadline_floor(findings);
   if (findings.options.looks_at_files) {
     check_files(findings);
   }

@@ -55,6 +55,7 @@ void check_batch(Findings& findings);
 void check_training(Findings& findings);
 void check_no_effect(Findings& findings);
 void check_machine(Findings& findings);
+void check_deadline_floor(Findings& findings);
 void check_files(Findings& findings);
 /// These need a config without errors: they count its bytes.
 void check_memory(Findings& findings);

@@ -32,8 +32,9 @@ std::string number_type(const Field& field, std::string_view kind) {
   if (std::isfinite(bounds.max)) {
     text += fmt::format(", {} {}",
                         bounds.is_max_excluded ? "<" : "≤",
-                        bounds.max < 1e15 ? fmt::format("{:.12g}", bounds.max)
-                                          : fmt::format("{:.0f}", bounds.max));
+                        bounds.max == std::floor(bounds.max)
+                            ? fmt::format("{:.0f}", bounds.max)
+                            : fmt::format("{:.12g}", bounds.max));
   }
   return text;
 }

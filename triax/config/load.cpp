@@ -8,6 +8,7 @@
 #include "triax/config/assign.h"
 #include "triax/config/fields.h"
 #include "triax/config/hf_config.h"
+#include "triax/config/key_aliases.h"
 #include "triax/config/nearest.h"
 #include "triax/config/parse_toml.h"
 
@@ -94,6 +95,10 @@ std::string nearest_key(std::string_view section, std::string_view name) {
 }
 
 Complaint unknown_section(const std::string& section) {
+  const std::string known = alias_fix("", section);
+  if (!known.empty()) {
+    return {"unknown-key", "no such section", known};
+  }
   const std::string near = nearest(section, sections());
   return {"unknown-key",
           "no such section",
@@ -106,6 +111,10 @@ Complaint unknown_key(const std::string& key) {
   const std::string section =
       dot == std::string::npos ? "" : key.substr(0, dot);
   const std::string name = key.substr(dot == std::string::npos ? 0 : dot + 1);
+  const std::string known = alias_fix(section, name);
+  if (!known.empty()) {
+    return {"unknown-key", "no such key", known};
+  }
   if (dot == std::string::npos || is_section(section)) {
     const std::string place = elsewhere(name);
     if (!place.empty()) {

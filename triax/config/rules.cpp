@@ -65,7 +65,7 @@ const std::vector<Rule>& rules() {
       {"kv-heads-divide-heads", "query heads do not split over KV heads"},
       {"rope-factors", "llama3's high_freq_factor must be the larger one"},
       {"sequence-too-long", "sequences are longer than the model's positions"},
-      {"vocab-too-small", "the vocabulary does not hold the tokenizer's ids"},
+      {"vocab-too-small", "the vocabulary does not hold the ids of the data"},
       // the layout
       {"heads-divide", "attention heads do not split over tp"},
       {"kv-heads-divide", "KV heads do not fit tp"},
@@ -98,7 +98,7 @@ const std::vector<Rule>& rules() {
       {"ranks-exceed-cores", "there are far more ranks than cores"},
       {"memory-exceeds-machine", "the ranks need more memory than there is"},
       {"memory-exceeds-limit", "a rank needs more than memory.limit"},
-      {"deadline-too-short", "an emulated message outlasts comm.deadline"},
+      {"deadline-too-short", "a healthy rank would outlast comm.deadline"},
   };
   return table;
 }

@@ -87,8 +87,7 @@ std::string out_of_memory_text(const RunConfig& config,
       {.limit_bytes =
            request.limit > 0 ? request.limit : request.in_use.total(),
        .unpredicted_bytes = unpredicted});
-  std::string text = fmt::format("{} is out of memory: {}; predicted were {}",
-                                 rank_text(config, rank),
+  std::string text = fmt::format("out of memory: {}; predicted were {}",
                                  to_text(request),
                                  format_bytes(predicted));
   if (unpredicted > 0) {

@@ -36,8 +36,8 @@ std::vector<RankMemory> gather_memory(Group& world, const OffloadUse& mine);
 std::string peak_text(const RunConfig& config,
                       const std::vector<RankMemory>& ranks);
 
-/// One sentence for a rank that ran out of memory: which rank, what grew, what
-/// was asked for, the prediction, and the cheapest changes that would fit.
+/// One sentence for rank `rank`, which ran out of memory: what grew, what was
+/// asked for, the prediction, and the cheapest changes that would fit.
 std::string out_of_memory_text(const RunConfig& config,
                                int rank,
                                const MemoryRequest& request);

@@ -18,6 +18,7 @@
 #include "triax/mesh/tensor_group.h"
 #include "triax/plan/memory_model.h"
 #include "triax/plan/model_stats.h"
+#include "triax/train/divergence.h"
 #include "triax/train/generate.h"
 #include "triax/train/matmul_timer.h"
 #include "triax/train/memory_report.h"
@@ -274,6 +275,7 @@ class Session {
     const double done = static_cast<double>(record.stats.step) /
                         static_cast<double>(facts_.num_steps);
     display_.show(line.text(record), done);
+    losses_.add(record.stats.loss);
     if (record.stats.step == 1) {
       display_.say("  " + peak_text(config_, record.memory));
     }
@@ -286,10 +288,10 @@ class Session {
     }
     const bool is_last = record.stats.step == facts_.num_steps;
     if (is_last && record.gradient_noise_scale) {
-      display_.say(
-          "  " + batch_size_advice(
-                     *record.gradient_noise_scale,
-                     static_cast<double>(config_.training.global_batch_size)));
+      display_.say("  " + batch_advice(*record.gradient_noise_scale,
+                                       static_cast<double>(
+                                           config_.training.global_batch_size),
+                                       losses_));
     }
   }
 
@@ -330,6 +332,7 @@ class Session {
   Recorder recorder_;
   ProgressDisplay display_;
   RunFacts facts_;
+  LossRecord losses_;
   bool is_stopped_ = false;
 };
 
