@@ -57,6 +57,7 @@ void run_rules(Findings& findings) {
     check_memory(findings);
     check_deadline(findings);
     check_zero_buckets(findings);
+    check_zero_units(findings);
   }
 }
 
