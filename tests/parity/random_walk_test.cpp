@@ -82,7 +82,7 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"parallel.order=dp-tp-pp"},
        {"parallel.order=dp-pp-tp"}},
       {{}, {"parallel.schedule=gpipe"}},
-      {{}, {"parallel.zero=1"}, {"parallel.zero=2"}},
+      {{}, {"parallel.zero=1"}, {"parallel.zero=2"}, {"parallel.zero=3"}},
       {{},
        {"model.intermediate_size=23"},
        {"model.intermediate_size=7"},
@@ -132,6 +132,10 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"memory.recompute=every_k"}},
       {{}, {"model.initializer_range=0.3"}},
       {{}, {"training.precision=fp32"}, {"training.precision=bf16_autocast"}},
+      {{},
+       {"parallel.prefetch=0"},
+       {"parallel.prefetch=3"},
+       {"parallel.reshard_after_forward=false"}},
   };
   return table;
 }

@@ -19,7 +19,7 @@ TEST(MemoryReport, GathersEveryRanksPeak) {
   run_ranks(3, [](std::unique_ptr<Group> world) {
     const MemoryScope optimizer(MemoryCategory::kOptimizer);
     MemoryTracker::leave(MemoryTracker::enter(100 * (world->rank() + 1)));
-    const std::vector<RankMemory> ranks = gather_memory(*world);
+    const std::vector<RankMemory> ranks = gather_memory(*world, {});
     ASSERT_EQ(ranks.size(), 3u);
     for (int rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(ranks[rank].peak[MemoryCategory::kOptimizer], 100 * (rank + 1));

@@ -62,6 +62,7 @@ void run_rules(Findings& findings) {
     if (findings.options.looks_at_files) {
       check_offload_folder(findings);
     }
+    check_zero_units(findings);
   }
 }
 
