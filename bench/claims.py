@@ -1,74 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What triax claims of its speed. A claim is a list of sides, measured one
-after the other in each round, and of points: what is compared, and the target.
-"""
-import dataclasses
+"""What triax claims of its speed and memory, by name."""
 import shutil
 
 import sides
-from sides import (PEER, TRIAX, Side, collectives_side, first_step_side,
-                   peer_side, program_side, require, triax_side)
+from claim import LLAMA, Claim, Point, model_of, require_step_programs, steps_of
+from sides import (PEER, TRIAX, collectives_side, first_step_side, peer_side,
+                   program_side, require, triax_side)
+from zero_claims import zero, zero_memory, zero_peers
 
-TOKENS = "data/bench_tokens"  # written by bench/make_tokens.py
-LLAMA = "bench/llama_s.toml"
 COLLECTIVES = "build/bench/collectives_bench"
 MPI_PEER = "build/bench/collectives_mpi"
 OVERLAP = "build/bench/overlap_bench"
-TINY = ["model.hidden_size=64", "model.intermediate_size=172",
-        "model.num_hidden_layers=2", "model.num_attention_heads=4"]
-LOSS_TOLERANCE = 0.02  # of two first losses: untrained, on random tokens
-
-
-@dataclasses.dataclass
-class Point:
-    """A ratio (how many times faster `ours` is than `theirs`), or, without
-    theirs, a value of ours against the target."""
-    name: str
-    key: str
-    unit: str
-    ours: str
-    theirs: str | None
-    target: float | None
-    is_higher_better: bool = True
-    factor: float = 1.0  # what ours is multiplied with before it is compared
-    note: str = ""
-
-
-@dataclasses.dataclass
-class Claim:
-    name: str
-    title: str
-    sides: list[Side]
-    points: list[Point]
-    rounds: int = 5
-    # Pairs of sides that must start with like losses: they do the same work.
-    alike: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
-
-
 PRECISIONS = {"fp32": [], "bf16_autocast": ["--bf16"]}  # the peer's flags
-
-
-def require_step_programs(with_peer):
-    require(TRIAX, "run `make build`")
-    if with_peer:
-        require(PEER[0], "run tools/setup_bench.sh")
-    for end in (".bin", ".idx"):
-        require(TOKENS + end, f"run bench/make_tokens.py {TOKENS}")
-
-
-def _model(is_quick):
-    return ("llama-tiny", TINY) if is_quick else ("llama-s", [])
-
-
-def _steps(is_quick):
-    return 3 if is_quick else 6
 
 
 def step_one_rank(is_quick):
     require_step_programs(with_peer=True)
-    model, overrides = _model(is_quick)
-    steps = _steps(is_quick)
+    model, overrides = model_of(is_quick)
+    steps = steps_of(is_quick)
     claim = Claim("step_one_rank",
                   "A training step on one rank of two threads, against "
                   "PyTorch with Hugging Face's model", [], [])
@@ -88,8 +37,8 @@ def step_one_rank(is_quick):
 def _step_pair(name, title, mode, layout, is_quick, accum=1,
                precisions=tuple(PRECISIONS)):
     require_step_programs(with_peer=True)
-    model, overrides = _model(is_quick)
-    steps = _steps(is_quick)
+    model, overrides = model_of(is_quick)
+    steps = steps_of(is_quick)
     claim = Claim(name, title, [], [])
     for precision in precisions:
         theirs = f"torch {mode} {precision}"
@@ -130,8 +79,8 @@ def step_pp2(is_quick):
 def layouts(is_quick):
     """Ours against ours: what the layouts cost on the same two cores."""
     require_step_programs(with_peer=False)
-    _, overrides = _model(is_quick)
-    common = [f"training.steps={_steps(is_quick)}"] + overrides
+    _, overrides = model_of(is_quick)
+    common = [f"training.steps={steps_of(is_quick)}"] + overrides
     claim = Claim("layouts", "Two ranks of one thread against one rank of two "
                   "threads, the same global batch on the same two cores",
                   [], [])
@@ -159,8 +108,8 @@ def layouts(is_quick):
 def memory_modes(is_quick):
     """What saving memory costs: ours against ours, on the same two cores."""
     require_step_programs(with_peer=False)
-    _, overrides = _model(is_quick)
-    common = [f"training.steps={_steps(is_quick)}"] + overrides
+    _, overrides = model_of(is_quick)
+    common = [f"training.steps={steps_of(is_quick)}"] + overrides
     claim = Claim("memory_modes", "Recompute and sequence parallelism against "
                   "the same run without them", [], [])
     cases = [
@@ -175,27 +124,6 @@ def memory_modes(is_quick):
         claim.points.append(Point(name, "tokens_per_s", "tokens/s", name,
                                   theirs, target))
         claim.alike.append((name, theirs))
-    return claim
-
-
-def zero(is_quick):
-    """Ours against ours: what it costs to split what replicas keep."""
-    require_step_programs(with_peer=False)
-    _, overrides = _model(is_quick)
-    common = ["parallel.dp=2", f"training.steps={_steps(is_quick)}"] + overrides
-    claim = Claim("zero", "Two replicas of one thread that split optimizer "
-                  "state (zero 1), gradients (zero 2) and parameters (zero 3), "
-                  "against two that do not", [], [])
-    plain = "dp2"
-    claim.sides.append(triax_side(plain, LLAMA, common))
-    for stage, target in ((1, 0.97), (2, 0.97), (3, 0.9)):
-        ours = f"dp2_zero{stage}"
-        claim.sides.append(triax_side(
-            ours, LLAMA, [f"parallel.zero={stage}"] + common))
-        claim.points.append(Point(f"zero {stage}", "tokens_per_s", "tokens/s",
-                                  ours, plain, target,
-                                  note="one microbatch a step"))
-        claim.alike.append((ours, plain))
     return claim
 
 
@@ -293,5 +221,5 @@ def overlap(is_quick):
 
 
 CLAIMS = {claim.__name__: claim for claim in (
-    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, memory_modes,
-    collectives, first_step, overlap)}
+    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, zero_peers,
+    zero_memory, memory_modes, collectives, first_step, overlap)}
