@@ -2,6 +2,7 @@
 # make run    installs what is missing, builds, trains the example
 # make test   the same set-up, then every test
 # make fuzz   a minute of fuzzing for each reader
+# make install PREFIX=DIR  the programs and the library (docs/library.md)
 # make build  build/bin/triax · make format · make bench · make clean
 # TORCH_INDEX=URL takes the LibTorch wheel from another package index.
 
@@ -9,7 +10,7 @@ export TORCH_INDEX
 BUILD := build
 CTEST_FLAGS ?= --output-on-failure
 
-.PHONY: run test build setup setup-tests bench format check-format layers \
+.PHONY: run test build install setup setup-tests bench format check-format layers \
         sanitize clean data
 
 run: build data
@@ -22,6 +23,9 @@ test: setup-tests configure data
 
 build: setup configure
 	cmake --build $(BUILD) --target triax triax-run
+
+install: build
+	cmake --install $(BUILD) --prefix $(PREFIX)
 
 .PHONY: configure
 configure:

@@ -24,7 +24,7 @@
 namespace {
 
 constexpr int64_t kBatch = 96;  // rows of a step, over all ranks
-constexpr int64_t kInputs = 8;
+constexpr int64_t kInputs = 2;
 constexpr int kSteps = 200;
 
 struct Network : torch::nn::Module {

@@ -55,7 +55,6 @@ class Installed(unittest.TestCase):
                                 f"{header.name} includes {name}")
 
     def test_the_programs_find_each_other_and_libtorch(self):
-        run(PREFIX / "libexec/triax-run", "--help")
         shown = run(PREFIX / "bin/triax", "train", SOURCE / "tests/parity/walk.toml",
                     f"data.path={SOURCE}/tests/parity/walk",
                     "training.steps=1", "run.dir=run")
@@ -81,6 +80,22 @@ class DataParallel(unittest.TestCase):
         for ranks in (2, 3):
             for a, b in zip(one, self.losses(ranks)):
                 self.assertAlmostEqual(a, b, delta=2e-2 * a)
+
+
+class FullySharded(unittest.TestCase):
+    def test_two_units_are_gathered_at_most(self):
+        for ranks in (2, 3):
+            shown = run(WORK / "build/fully_sharded", ranks)
+            units, two_largest, gathered, shards = (
+                int(number) for number in re.search(
+                    r"(\d+) units; the two largest take (\d+) bytes; at most "
+                    r"(\d+) bytes were gathered, beside (\d+) bytes of shards",
+                    shown).groups())
+            self.assertGreaterEqual(units, 6)
+            self.assertLessEqual(gathered, two_largest)
+            self.assertGreater(gathered, two_largest / 2)
+            self.assertIn("the weights and those of plain replicas are equal",
+                          shown)
 
 
 if __name__ == "__main__":
