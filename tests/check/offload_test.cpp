@@ -100,6 +100,31 @@ TEST_F(CheckOffload, SaysWhichKeysDoNothing) {
                         "not \"nvme\""));
 }
 
+TEST_F(CheckOffload, GradientsNeedAShardOfThem) {
+  const std::string both =
+      "memory.offload_states=[\"optimizer\", "
+      "\"gradients\"]";
+  EXPECT_THAT(found({both,
+                     "parallel.zero=1",
+                     "parallel.dp=2",
+                     "training.global_batch_size=2"}),
+              AllOf(HasSubstr("error[offload-needs]: memory.offload_states: "
+                              "gradients lie whole in memory with zero = 1"),
+                    HasSubstr("use parallel.zero = 2")));
+  EXPECT_EQ(found({both,
+                   "parallel.zero=2",
+                   "parallel.dp=2",
+                   "training.global_batch_size=2",
+                   "parallel.bucket_bytes=1000"}),
+            "");
+  EXPECT_THAT(found({"memory.offload_states=[\"gradients\"]",
+                     "parallel.zero=2",
+                     "parallel.dp=2",
+                     "training.global_batch_size=2",
+                     "parallel.bucket_bytes=1000"}),
+              HasSubstr("add \"optimizer\""));
+}
+
 // Apart from the rank's memory.
 TEST_F(CheckOffload, TheMemoryTableHasARowForTheDisk) {
   const LoadedConfig loaded =

@@ -78,8 +78,4 @@ class SpilledGradients {
   int64_t most_bytes_ = 0;
 };
 
-/// Parts of buckets that SpilledGradients has in memory: kMaxGradientBlocks are
-/// read ahead, and as many written.
-inline constexpr int kMaxGradientParts = 2 * kMaxGradientBlocks;
-
 }  // namespace triax

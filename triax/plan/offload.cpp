@@ -96,18 +96,33 @@ SpilledBytes spilled_bytes_of_rank(const RunConfig& config,
   return spilled_bytes(config, trained_layout_of(config, stored));
 }
 
-int64_t spill_window_bytes(const RunConfig& config,
+int64_t spill_buffer_bytes(const RunConfig& config,
                            const std::vector<ParameterLayout>& stored) {
   const FlatLayout layout = trained_layout_of(config, stored);
-  const int64_t numel = spill_layout(layout).numel;
-  if (numel == 0) {
+  const SpillLayout spill = spill_layout(layout);
+  if (spill.numel == 0) {
     return 0;
   }
-  const int64_t of_element = spilled_bytes(config, layout).total() / numel;
-  const int64_t windows =
-      (numel + kSpillWindowElements - 1) / kSpillWindowElements;
-  return of_element * std::min<int64_t>(windows, kSpillWindows) *
-         std::min(numel, kSpillWindowElements);
+  const int64_t of_element =
+      spilled_bytes(config, layout).total() / spill.numel;
+  const int64_t num_windows =
+      (spill.numel + kSpillWindowElements - 1) / kSpillWindowElements;
+  const int64_t windows = of_element *
+                          std::min<int64_t>(num_windows, kSpillWindows) *
+                          std::min(spill.numel, kSpillWindowElements);
+  if (!offloaded_states(config).gradients) {
+    return windows;
+  }
+  int64_t largest = 0;
+  for (const Range& bucket : spill.buckets) {
+    largest = std::max(largest, bucket.length);
+  }
+  const int num_blocks =
+      splits_gradients(config.parallel) ? 0 : kMaxGradientBlocks;
+  return std::max(
+      windows,
+      master_bytes(config) *
+          (kMaxGradientParts * largest + num_blocks * layout.largest_bucket()));
 }
 
 std::string offload_folder(const RunConfig& config) {

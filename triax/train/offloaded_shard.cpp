@@ -58,6 +58,12 @@ OffloadedOptimizer OffloadedShard::optimizer(
   return optimizer;
 }
 
+GradientFile OffloadedShard::gradients() {
+  return places_.gradient < 0
+             ? GradientFile{}
+             : GradientFile{arrays_.get(), places_.gradient, spill_};
+}
+
 std::unique_ptr<OffloadedShard> make_offloaded_shard(
     const RunConfig& config,
     const FlatLayout& layout,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "triax/config/run_config.h"
+#include "triax/data_parallel/spilled_gradients.h"
 #include "triax/memory/spilled_arrays.h"
 #include "triax/optim/optimizer.h"
 #include "triax/plan/offload.h"
@@ -25,12 +26,10 @@ class OffloadedShard {
   /// For an optimizer of tensors of these slices.
   OffloadedOptimizer optimizer(const std::vector<ShardSlice>& slices);
 
-  SpilledArrays& arrays() { return *arrays_; }
+  /// For the gradients; without arrays where they lie in memory.
+  GradientFile gradients();
+
   const SpilledArrays& arrays() const { return *arrays_; }
-  const SpillLayout& layout() const { return spill_; }
-  /// Arrays; -1: in memory.
-  int gradient() const { return places_.gradient; }
-  int parameter() const { return places_.parameter; }
 
  private:
   const FlatLayout flat_;

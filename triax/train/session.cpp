@@ -201,7 +201,7 @@ class Session {
         "rank 0 predicted {}; allocated for gradients {}, for the optimizer {}",
         format_bytes(stages[mesh_.coord().pp].total_bytes()),
         format_bytes(trainer.trained().gradient_bytes()),
-        format_bytes(trainer.trained().optimizer_bytes())));
+        format_bytes(trainer.trained().optimizer_memory_bytes())));
     if (const OffloadedShard* shard = trainer.trained().offloaded()) {
       const SpillFile& file = shard->arrays().file();
       display_.say(fmt::format(
