@@ -125,6 +125,22 @@ TEST_F(CheckOffload, GradientsNeedAShardOfThem) {
               HasSubstr("add \"optimizer\""));
 }
 
+TEST_F(CheckOffload, ParametersNeedAShardOfThem) {
+  const std::string all =
+      "memory.offload_states=[\"optimizer\", "
+      "\"gradients\", \"parameters\"]";
+  EXPECT_THAT(
+      found({all, "parallel.zero=3"}),
+      AllOf(HasSubstr("error[offload-needs]: memory.offload_states: parameters "
+                      "lie whole in memory with zero = 3 and 1 shard, "),
+            HasSubstr("use parallel.zero = 3 with dp above 1")));
+  EXPECT_THAT(found({all,
+                     "parallel.zero=3",
+                     "parallel.dp=2",
+                     "training.global_batch_size=2"}),
+              Not(HasSubstr("error")));
+}
+
 // Apart from the rank's memory.
 TEST_F(CheckOffload, TheMemoryTableHasARowForTheDisk) {
   const LoadedConfig loaded =

@@ -214,7 +214,7 @@ class RunTest(unittest.TestCase):
 
     def test_every_zero_stage_makes_the_same_run(self):
         runs = []
-        for zero in (0, 1, 2):
+        for zero in (0, 1, 2, 3):
             result = self.triax(
                 "train", "run.toml", "parallel.tp=1", "parallel.dp=2",
                 "training.microbatch_size=4", f"parallel.zero={zero}",
@@ -227,6 +227,7 @@ class RunTest(unittest.TestCase):
                 self.assertIn(f"dp2_pp2_zero{zero}", result.stderr)
         self.assertEqual(runs[0], runs[1])
         self.assertEqual(runs[0], runs[2])
+        self.assertEqual(runs[0], runs[3])
 
     def test_refuses_a_run_folder_that_exists(self):
         self.path("out").mkdir()
@@ -253,6 +254,21 @@ class RunTest(unittest.TestCase):
         self.assertIn("rank 2 (dp 0, pp 1, tp 0", errors)
         self.assertIn("SIGKILL", errors)
         self.assertRegex(errors, r"step \d+")
+
+    def test_names_a_rank_that_was_killed_while_others_gather(self):
+        # Slow links: nearly all of the time is spent in gathering.
+        process = self.start("train", "run.toml", "run.dir=out",
+                             "parallel.tp=1", "parallel.pp=1", "parallel.dp=4",
+                             "training.microbatch_size=2", "parallel.zero=3",
+                             "comm.emulate.dp.latency=20ms",
+                             "training.steps=100000")
+        self.wait_for_step(process, 2)
+        os.kill(self.ranks_of(process)[1], signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("rank 1 (dp 1", errors)
+        self.assertIn("SIGKILL", errors)
+        self.assertNotIn("are split over", errors)
 
     def test_an_interrupt_stops_cleanly(self):
         for kind in (signal.SIGINT, signal.SIGTERM):
@@ -410,6 +426,12 @@ class RunTest(unittest.TestCase):
             result = self.triax("verify", "run.toml", *layout, "--break", name)
             self.assertEqual(result.returncode, 1, result.stderr)
             self.assertEqual(result.stdout.splitlines()[-1], "different")
+        layout[2] = "parallel.zero=3"
+        result = self.triax("verify", "run.toml", *layout)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        result = self.triax("verify", "run.toml", *layout, "--break",
+                            "stale-unit")
+        self.assertEqual(result.returncode, 1, result.stderr)
 
     def test_verify_finds_what_is_broken(self):
         result = self.triax("verify", "run.toml", "training.precision=fp64",

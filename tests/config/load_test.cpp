@@ -169,9 +169,6 @@ INSTANTIATE_TEST_SUITE_P(
     NotBuilt,
     BadInput,
     testing::Values(
-        Bad{"[parallel]\nzero = 3",
-            "a.toml:2:8: error[not-built]: parallel.zero: 3",
-            "use at most 2"},
         Bad{"[parallel]\nzero = 4",
             "a.toml:2:8: error[out-of-range]: parallel.zero: 4",
             "at most 3"},

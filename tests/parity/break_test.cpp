@@ -33,11 +33,16 @@ const Overrides kEverything = {"parallel.dp=2",
 const Overrides kSplitSequence = {"parallel.sequence_parallel=true",
                                   "data.sequence_length=8"};
 
-/// kEverything, with the sequence split where the kind needs that.
+/// kEverything, with the sequence or the parameters split where the kind needs
+/// that.
 Overrides everything_for(Break kind) {
-  return missing_for(kind, checked_tiny_run(kEverything))
-             ? kEverything + kSplitSequence
-             : kEverything;
+  for (const Overrides& more :
+       {Overrides{}, kSplitSequence, Overrides{"parallel.zero=3"}}) {
+    if (!missing_for(kind, checked_tiny_run(kEverything + more))) {
+      return kEverything + more;
+    }
+  }
+  throw Error("a break that applies nowhere");
 }
 
 /// Layouts on which only some of it can, without clipping to hide behind.
@@ -63,6 +68,11 @@ const std::vector<Overrides>& small_layouts() {
        "model.attn_pdrop=0.1",
        "parallel.zero=1"},
       {"parallel.pp=2", "parallel.stages=[1,3]"},
+      {"parallel.dp=2",
+       "parallel.tp=2",
+       "parallel.zero=3",
+       "optimizer.freeze=[\"*norm.weight\"]",
+       "training.gradient_clipping=0"},
       kSplitSequence + Overrides{"parallel.tp=2", "model.family=gpt2"},
       kSplitSequence + Overrides{"parallel.tp=4",
                                  "model.resid_pdrop=0.1",

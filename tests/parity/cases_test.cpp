@@ -39,7 +39,11 @@ GatheredTensors gather_on_first(const RunConfig& config,
                                 Trainer& trainer,
                                 DeviceMesh& mesh,
                                 SlotTensor which) {
-  return gather_logical(config, mesh, trainer.rank_model().slots, which);
+  GatheredTensors gathered;
+  trainer.with_whole_weights([&] {
+    gathered = gather_logical(config, mesh, trainer.rank_model().slots, which);
+  });
+  return gathered;
 }
 
 ParameterSlot* slot_of(const Trainer& trainer, const std::string& name) {

@@ -140,8 +140,11 @@ TensorMap weights_after(
       before_step(trainer, mesh, step);
       trainer.step();
     }
-    GatheredTensors gathered =
-        gather_logical(config, mesh, trainer.rank_model().slots, weight_of);
+    GatheredTensors gathered;
+    trainer.with_whole_weights([&] {
+      gathered =
+          gather_logical(config, mesh, trainer.rank_model().slots, weight_of);
+    });
     if (mesh.rank() == 0) {
       EXPECT_TRUE(gathered.drifted.empty());
       weights = std::move(gathered.tensors);

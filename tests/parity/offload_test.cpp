@@ -31,6 +31,8 @@ class Offload : public testing::Test {
 const std::string kOptimizer = "\"optimizer\"";
 const std::string kGradients = "\"optimizer\", \"gradients\"";
 
+const std::string kAll = kGradients + ", \"parameters\"";
+
 struct OffloadCase {
   std::string name;
   Overrides overrides;
@@ -104,6 +106,33 @@ std::vector<OffloadCase> cases() {
         "parallel.zero_group=2",
         "parallel.bucket_bytes=1"},
        kGradients},
+      {"optimizer_dp2_zero3", {"parallel.dp=2", "parallel.zero=3"}},
+      {"all_dp2_zero3",
+       {"parallel.dp=2", "parallel.zero=3", "training.precision=fp32"},
+       kAll},
+      {"all_dp3_zero3_frozen",
+       {"parallel.dp=3",
+        "parallel.zero=3",
+        "parallel.prefetch=0",
+        "parallel.bucket_bytes=3000",
+        "optimizer.freeze=[\"*o_proj*\"]"},
+       kAll},
+      {"all_dp2_tp2_zero3",
+       {"parallel.dp=2",
+        "parallel.tp=2",
+        "parallel.zero=3",
+        "parallel.reshard_after_forward=false"},
+       kAll},
+      {"all_dp2_pp2_zero3_tied",
+       {"parallel.dp=2",
+        "parallel.pp=2",
+        "parallel.zero=3",
+        "memory.recompute=full",
+        "model.tie_word_embeddings=true"},
+       kAll},
+      {"all_dp4_zero3_group2",
+       {"parallel.dp=4", "parallel.zero=3", "parallel.zero_group=2"},
+       kAll},
   };
 }
 
@@ -159,10 +188,29 @@ TEST_F(Offload, MovesGradientsInEachMicrobatch) {
   });
 }
 
+// And parameters at least once for each gathering's rank, and for the update.
+TEST_F(Offload, MovesParametersWithTheirUnits) {
+  const Overrides overrides =
+      plan_overrides("dp2_zero3") + on_file(kAll) +
+      Overrides{"optimizer.freeze=[\"model.layers.0.*\"]"};
+  const RunConfig config = checked_tiny_run(overrides);
+  run_of(overrides, 3, [&](Trainer& trainer, DeviceMesh& mesh) {
+    const TrainedParameters& trained = trainer.trained();
+    EXPECT_EQ(trained.offloaded()->nbytes(),
+              disk_bytes(config, mesh.coord().pp));
+    EXPECT_EQ(trained.parameter_bytes(), 0);
+    // Rotary frequencies alone.
+    EXPECT_LE(this_rank_memory().use().current[MemoryCategory::kParameters],
+              config.model.head_dim / 2 * int64_t{sizeof(float)});
+    EXPECT_GE(trained.offloaded()->moved().read,
+              trainer.steps_done() * trained.offloaded()->nbytes());
+  });
+}
+
 TEST_F(Offload, VerifyComparesWithOneRankInMemory) {
-  for (const std::string& states : {kOptimizer, kGradients}) {
+  for (const std::string& states : {kOptimizer, kGradients, kAll}) {
     const VerifyReport report = verify_layout(
-        checked_tiny_run(plan_overrides("dp2_zero2") + on_file(states)));
+        checked_tiny_run(plan_overrides("dp2_zero3") + on_file(states)));
     EXPECT_TRUE(report.is_equal()) << to_text(report);
   }
 }

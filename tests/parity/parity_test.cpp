@@ -170,8 +170,13 @@ const auto kAllPlans = testing::Values("tp2",
                                        "pp4",
                                        "tp4",
                                        "dp3");
-const auto kMainPlans = testing::Values(
-    "tp2", "pp2", "dp2", "dp2_tp2_pp2", "dp2_tp2_zero1", "dp2_pp2_zero2");
+const auto kMainPlans = testing::Values("tp2",
+                                        "pp2",
+                                        "dp2",
+                                        "dp2_tp2_pp2",
+                                        "dp2_tp2_zero1",
+                                        "dp2_pp2_zero2",
+                                        "dp2_tp2_zero3");
 
 INSTANTIATE_TEST_SUITE_P(Models,
                          Parity,
@@ -198,7 +203,8 @@ INSTANTIATE_TEST_SUITE_P(Cases,
                                                           "dp2_tp2",
                                                           "dp2_tp2_pp2",
                                                           "dp2_tp2_zero1",
-                                                          "dp2_tp2_pp2_zero2"),
+                                                          "dp2_tp2_pp2_zero2",
+                                                          "dp2_tp2_zero3"),
                                           testing::ValuesIn(sequence_cases())),
                          test_name);
 
@@ -224,7 +230,11 @@ const auto kZeroPlans = testing::Values("dp2_zero1",
                                         "dp2_pp2_zero2",
                                         "dp2_tp2_pp2_zero2",
                                         "dp4_zero1_group2",
-                                        "dp4_zero2_group2");
+                                        "dp4_zero2_group2",
+                                        "dp2_zero3",
+                                        "dp3_zero3",
+                                        "dp2_tp2_pp2_zero3",
+                                        "dp4_zero3_group2");
 
 /// Those of the cases above in which ZeRO could go wrong.
 std::vector<Case> zero_cases() {
@@ -262,6 +272,21 @@ INSTANTIATE_TEST_SUITE_P(Zero,
                          testing::Combine(kZeroPlans,
                                           testing::ValuesIn(zero_cases())),
                          test_name);
+
+// However parameters are gathered.
+TEST(ParityUnits, EqualOneRank) {
+  for (const char* way : {"parallel.prefetch=0",
+                          "parallel.prefetch=5",
+                          "parallel.reshard_after_forward=false"}) {
+    for (const char* recompute : {"none", "selective", "full", "every_k"}) {
+      expect_equal(plan_overrides("dp2_pp2_zero3") +
+                   Overrides{way,
+                             std::string("memory.recompute=") + recompute,
+                             "model.resid_pdrop=0.1",
+                             "training.microbatch_size=1"});
+    }
+  }
+}
 
 class ParityFp32 : public Parity {};
 

@@ -83,7 +83,7 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"parallel.order=dp-tp-pp"},
        {"parallel.order=dp-pp-tp"}},
       {{}, {"parallel.schedule=gpipe"}},
-      {{}, {"parallel.zero=1"}, {"parallel.zero=2"}},
+      {{}, {"parallel.zero=1"}, {"parallel.zero=2"}, {"parallel.zero=3"}},
       {{},
        {"model.intermediate_size=23"},
        {"model.intermediate_size=7"},
@@ -134,6 +134,10 @@ const std::vector<std::vector<Overrides>>& independent() {
       {{}, {"model.initializer_range=0.3"}},
       {{}, {"training.precision=fp32"}, {"training.precision=bf16_autocast"}},
       {{}, {"memory.offload=nvme"}},
+      {{},
+       {"parallel.prefetch=0"},
+       {"parallel.prefetch=3"},
+       {"parallel.reshard_after_forward=false"}},
   };
   return table;
 }
@@ -238,11 +242,16 @@ bool contains(const Overrides& overrides, const std::string& override) {
 
 /// All that the ZeRO stage lets lie on file.
 Overrides offload_overrides(const Overrides& others) {
-  const bool splits_gradients = contains(others, "parallel.zero=2");
-  return contains(others, "memory.offload=nvme") && splits_gradients
-             ? Overrides{"memory.offload_states=[\"optimizer\", "
-                         "\"gradients\"]"}
-             : Overrides{};
+  std::string states = "\"optimizer\"";
+  if (!contains(others, "memory.offload=nvme")) {
+    return {};
+  }
+  if (contains(others, "parallel.zero=2")) {
+    states += ", \"gradients\"";
+  } else if (contains(others, "parallel.zero=3")) {
+    states += ", \"gradients\", \"parameters\"";
+  }
+  return {"memory.offload_states=[" + states + "]"};
 }
 
 Overrides overrides_of(const Draw& draw) {

@@ -6,11 +6,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "tests/support/layout_run.h"
+#include "tests/support/run_ranks.h"
 #include "tests/support/some_steps.h"
 #include "tests/support/tensors.h"
+#include "triax/memory/out_of_memory.h"
+#include "triax/memory/tracker.h"
+#include "triax/plan/model_stats.h"
 #include "triax/plan/sharding.h"
 #include "triax/plan/zero_stages.h"
 #include "triax/train/gather.h"
@@ -21,6 +26,16 @@ namespace {
 Overrides zero_overrides(int zero, int64_t bucket_bytes) {
   return {fmt::format("parallel.zero={}", zero),
           fmt::format("parallel.bucket_bytes={}", bucket_bytes)};
+}
+
+/// Ways to gather parameters.
+const std::vector<Overrides>& gathering() {
+  static const std::vector<Overrides> ways = {
+      {"parallel.zero=3", "parallel.bucket_bytes=1"},
+      {"parallel.zero=3", "parallel.bucket_bytes=3000", "parallel.prefetch=0"},
+      {"parallel.zero=3", "parallel.prefetch=3"},
+      {"parallel.zero=3", "parallel.reshard_after_forward=false"}};
+  return ways;
 }
 
 struct BitsCase {
@@ -47,6 +62,9 @@ TEST_P(ZeroBits, AreThoseOfPlainReplicasWithOneMicrobatch) {
           fmt::format("zero {}, buckets of {}", zero, bucket_bytes));
     }
   }
+  for (const Overrides& way : gathering()) {
+    expect_same_bits(run_of(base + way), plain, way.back());
+  }
 }
 
 // Several microbatches: stage 1 still sums them before the replicas; stage 2
@@ -61,6 +79,9 @@ TEST_P(ZeroBits, DoNotDependOnBucketsWithSeveralMicrobatches) {
     expect_same_bits(run_of(base + zero_overrides(2, bucket_bytes)),
                      sharded,
                      fmt::format("zero 2, buckets of {}", bucket_bytes));
+  }
+  for (const Overrides& way : gathering()) {
+    expect_same_bits(run_of(base + way), sharded, way.back());
   }
   const bool is_fp64 =
       checked_tiny_run(base).training.precision == Precision::kFp64;
@@ -131,6 +152,45 @@ TEST(ZeroBytes, GradientsTakeTheShardAndTwoBuckets) {
   }
 }
 
+// Beside its shard a rank holds two units at most, whichever way the
+// microbatches go; the stages have three and four of them.
+TEST(ZeroBytes, ParametersTakeTheShardAndTwoUnits) {
+  for (const char* more : {"parallel.schedule=1f1b",
+                           "parallel.schedule=gpipe",
+                           "memory.recompute=full",
+                           "training.precision=bf16_autocast",
+                           "parallel.prefetch=0",
+                           "parallel.prefetch=2",
+                           "parallel.reshard_after_forward=false"}) {
+    const RunConfig config = checked_tiny_run({"parallel.dp=2",
+                                               "parallel.pp=2",
+                                               "parallel.zero=3",
+                                               "model.num_hidden_layers=6",
+                                               "model.tie_word_embeddings=true",
+                                               "data.validation=0.1",
+                                               "training.validate_every=1",
+                                               "training.global_batch_size=8",
+                                               "training.microbatch_size=1",
+                                               more});
+    train_layout(config, [&](Trainer& trainer, DeviceMesh&) {
+      for (int step = 0; step < 3; ++step) {
+        trainer.step();
+        trainer.validate();
+      }
+      const StateBytesOfRank bytes = state_bytes_of_rank(
+          config,
+          parameter_layouts(config.model, trainer.rank_model().part, 1, 0));
+      const int64_t gathered = trainer.trained().most_gathered_bytes();
+      EXPECT_EQ(trainer.trained().parameter_bytes(), bytes.parameters);
+      EXPECT_EQ(gathered, bytes.gathered) << more;
+      // Nothing of it is left between two steps.
+      EXPECT_LT(this_rank_memory().use().current[MemoryCategory::kParameters],
+                bytes.parameters + 1000)
+          << more;
+    });
+  }
+}
+
 /// 10.7 M parameters, fp32.
 Overrides large_run(int dp, int zero) {
   return {"model.hidden_size=384",
@@ -147,11 +207,12 @@ Overrides large_run(int dp, int zero) {
           fmt::format("parallel.zero={}", zero)};
 }
 
-// What is allocated, against weights 4, gradients 4 / d from stage 2 on and
-// Adam's moments 8 / d from stage 1 on; and against the memory model.
+// What is allocated, against weights 4, or 4 / d in stage 3, gradients 4 / d
+// from stage 2 on and Adam's moments 8 / d from stage 1 on; and against the
+// memory model.
 TEST(ZeroBytes, AreThoseOfTheFormula) {
   for (const int dp : {1, 2, 4}) {
-    for (const int zero : {0, 1, 2}) {
+    for (const int zero : {0, 1, 2, 3}) {
       const RunConfig config = checked_tiny_run(large_run(dp, zero));
       const double numel = 2.0 * 4000 * 384 + 384 +
                            4.0 * (4 * 384 * 384 + 3 * 384 * 1152 + 2 * 384);
@@ -172,8 +233,11 @@ TEST(ZeroBytes, AreThoseOfTheFormula) {
           EXPECT_NEAR(static_cast<double>(nbytes), expected, 0.01 * expected)
               << "dp " << dp << " zero " << zero;
         };
-        expect_near(trained.parameter_bytes(), 4 * numel);
-        expect_near(trained.gradient_bytes(), 4 * numel / (zero == 2 ? dp : 1));
+        expect_near(trained.parameter_bytes(),
+                    4 * numel / (zero == 3 ? dp : 1));
+        expect_near(trained.gradient_bytes(), 4 * numel / (zero >= 2 ? dp : 1));
+        EXPECT_LE(trained.most_gathered_bytes(), bytes.gathered);
+        EXPECT_EQ(trained.most_gathered_bytes() > 0, zero == 3 && dp > 1);
         expect_near(trained.optimizer_bytes(), 8 * numel / share);
         const std::lock_guard lock(mutex);
         optimizer_bytes += trained.optimizer_bytes();
@@ -189,10 +253,10 @@ TEST(ZeroBytes, AreThoseOfTheFormula) {
 }
 
 // Case 23, through the trainer: copies of a tied weight on four ranks get the
-// same gradient in stage 0, 1 and 2.
+// same gradient in every stage.
 TEST(Case23, TiedGradientsAreThoseOfPlainReplicasInEveryStage) {
   std::vector<at::Tensor> gradients;
-  for (const int zero : {0, 1, 2}) {
+  for (const int zero : {0, 1, 2, 3}) {
     const RunConfig config =
         checked_tiny_run({"parallel.dp=2",
                           "parallel.pp=2",
@@ -213,22 +277,83 @@ TEST(Case23, TiedGradientsAreThoseOfPlainReplicasInEveryStage) {
   }
   EXPECT_TRUE(at::equal(gradients[0], gradients[1]));
   EXPECT_TRUE(at::equal(gradients[0], gradients[2]));
+  EXPECT_TRUE(at::equal(gradients[0], gradients[3]));
 }
 
 // Parts of the batch are whole replicas, or single microbatches with stage 2;
 // both estimate one number.
 TEST(ZeroNoiseScale, IsEstimatedInEveryStage) {
-  for (const int zero : {0, 1, 2}) {
+  for (const int zero : {0, 1, 2, 3}) {
     const RunConfig config =
         checked_tiny_run({"parallel.dp=2",
                           "training.microbatch_size=3",
                           fmt::format("parallel.zero={}", zero)});
     train_layout(config, [&](Trainer& trainer, DeviceMesh&) {
       trainer.step();
-      EXPECT_EQ(trainer.trained().num_parts(), zero == 2 ? 4 : 2);
+      EXPECT_EQ(trainer.trained().num_parts(), zero >= 2 ? 4 : 2);
       EXPECT_GT(trainer.trained().part_squares().value(), 0.0);
     });
   }
+}
+
+/// A rank's bytes while it makes its model and when it trains.
+struct Start {
+  int64_t start = 0;
+  int64_t step = 0;
+};
+
+/// Trains with a third of the parameters' bytes as memory.limit.
+Start start_within_a_third(const Overrides& overrides) {
+  const RunConfig config =
+      checked_tiny_run(overrides + Overrides{"model.hidden_size=96",
+                                             "model.intermediate_size=256",
+                                             "model.num_hidden_layers=32",
+                                             "model.vocab_size=64",
+                                             "model.num_attention_heads=4",
+                                             "data.sequence_length=4",
+                                             "training.precision=fp32",
+                                             "training.microbatch_size=1"});
+  const auto whole = 4 * num_parameters(config.model);
+  Start most;
+  std::mutex mutex;
+  run_ranks_on_board(
+      config.world_size(),
+      [&](std::unique_ptr<Group> world, const std::shared_ptr<Board>& board) {
+        MemoryTracker& memory = this_rank_memory();
+        memory.set_limit(static_cast<int64_t>(whole / 3));
+        DeviceMesh mesh(make_parallel_dims(config.parallel), std::move(world));
+        Recorder recorder(board, mesh.rank());
+        Trainer trainer(config, mesh, recorder);
+        const int64_t start = memory.use().peak.total();
+        memory.reset_peak();
+        trainer.step();
+        trainer.step();
+        const std::lock_guard lock(mutex);
+        most.start = std::max(most.start, start);
+        most.step = std::max(most.step, memory.use().peak.total());
+      });
+  return most;
+}
+
+// The whole model is three times what a rank may have.
+TEST(ZeroStart, AModelThreeTimesTheLimitStartsAndTrains) {
+  for (const Overrides& layout : {Overrides{"parallel.dp=16",
+                                            "parallel.zero=3",
+                                            "parallel.bucket_bytes=100000",
+                                            "memory.recompute=full",
+                                            "training.global_batch_size=16",
+                                            "optimizer.name=sgd"},
+                                  Overrides{"parallel.tp=4",
+                                            "parallel.pp=4",
+                                            "training.global_batch_size=1"}}) {
+    const Start bytes = start_within_a_third(layout);
+    EXPECT_LE(bytes.start, bytes.step) << layout.front();
+  }
+  EXPECT_THROW(start_within_a_third({"parallel.dp=2",
+                                     "parallel.zero=2",
+                                     "training.global_batch_size=2",
+                                     "optimizer.name=sgd"}),
+               OutOfMemory);
 }
 
 }  // namespace

@@ -191,28 +191,47 @@ TEST(ZeroStages, TakeTheBytesOfTheFormula) {
       2.0 * 4000 * 384 + 384 + 4.0 * (4 * 384 * 384 + 3 * 384 * 1152 + 2 * 384);
   ASSERT_GT(numel, 1e7);
   for (const int dp : {1, 2, 4}) {
-    for (const int zero : {0, 1, 2}) {
+    for (const int zero : {0, 1, 2, 3}) {
       const StateBytesOfRank bytes = bytes_of(large_run(zero, dp));
       const double share = zero == 0 ? 1 : dp;
-      EXPECT_NEAR(bytes.parameters, 4 * numel, 0.01 * 4 * numel);
       EXPECT_NEAR(
-          bytes.gradients * (zero == 2 ? dp : 1), 4 * numel, 0.01 * 4 * numel);
+          bytes.parameters * (zero == 3 ? dp : 1), 4 * numel, 0.01 * 4 * numel);
+      EXPECT_NEAR(
+          bytes.gradients * (zero >= 2 ? dp : 1), 4 * numel, 0.01 * 4 * numel);
+      // Two blocks, the largest units.
+      const double block = 4 * 384 * 384 + 3 * 384 * 1152 + 2 * 384;
+      EXPECT_NEAR(bytes.gathered,
+                  zero == 3 && dp > 1 ? 4 * 2 * block : 0.0,
+                  0.01 * 4 * 2 * block);
       EXPECT_NEAR(bytes.optimizer * share, 8 * numel, 0.01 * 8 * numel);
       EXPECT_EQ(bytes.buckets,
-                zero == 2 && dp > 1 ? 2 * bytes.largest_bucket : 0);
+                zero >= 2 && dp > 1 ? 2 * bytes.largest_bucket : 0);
     }
   }
 }
 
 TEST(ZeroStages, AllCostTheSameOnOneReplica) {
   const StateBytesOfRank plain = bytes_of(large_run(0, 1));
-  for (const int zero : {1, 2}) {
+  for (const int zero : {1, 2, 3}) {
     const StateBytesOfRank bytes = bytes_of(large_run(zero, 1));
     EXPECT_EQ(bytes.parameters, plain.parameters);
     EXPECT_EQ(bytes.gradients, plain.gradients);
     EXPECT_EQ(bytes.optimizer, plain.optimizer);
     EXPECT_EQ(bytes.buckets, 0);
+    EXPECT_EQ(bytes.gathered, 0);
   }
+}
+
+TEST(ZeroStages, KeepUnitsGatheredThatAreNotResharded) {
+  RunConfig config = large_run(3, 2);
+  config.parallel.reshard_after_forward = false;
+  const StateBytesOfRank bytes = bytes_of(config);
+  EXPECT_EQ(bytes.gathered, 2 * bytes.parameters);
+  config.parallel.reshard_after_forward = true;
+  config.parallel.prefetch = 64;
+  EXPECT_EQ(bytes_of(config).gathered, bytes.gathered);
+  config.parallel.prefetch = 0;
+  EXPECT_LT(bytes_of(config).gathered, bytes.gathered / 4);
 }
 
 }  // namespace

@@ -22,8 +22,11 @@ SomeSteps run_of(const Overrides& overrides,
       }
       after_step(trainer, mesh);
     }
-    GatheredTensors gathered =
-        gather_logical(config, mesh, trainer.rank_model().slots, weight_of);
+    GatheredTensors gathered;
+    trainer.with_whole_weights([&] {
+      gathered =
+          gather_logical(config, mesh, trainer.rank_model().slots, weight_of);
+    });
     if (speaks) {
       run.weights = std::move(gathered.tensors);
       run.drifted = std::move(gathered.drifted);

@@ -102,6 +102,9 @@ const std::vector<BreakInfo>& break_table() {
       {Break::kShardNotUpdated,
        "shard-not-updated",
        "ZeRO: all shards but the first are never updated"},
+      {Break::kStaleUnit,
+       "stale-unit",
+       "ZeRO 3: one unit's parameters are gathered once and never again"},
   };
   return table;
 }
@@ -174,6 +177,11 @@ std::optional<std::string> missing_for(Break kind, const RunConfig& config) {
     case Break::kMoveUnusedRow:
       return std::nullopt;
     case Break::kStaleParameterShard:
+      return needs(num_shards(parallel) > 1 && !splits_parameters(parallel),
+                   "dp above 1 and parallel.zero 1 or 2");
+    case Break::kStaleUnit:
+      return needs(splits_parameters(parallel),
+                   "dp above 1 and parallel.zero = 3");
     case Break::kShardNotUpdated:
       return needs(num_shards(parallel) > 1,
                    "dp above 1 and parallel.zero above 0");

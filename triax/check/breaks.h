@@ -38,6 +38,7 @@ enum class Break {
   kMoveUnusedRow,
   kStaleParameterShard,
   kShardNotUpdated,
+  kStaleUnit,
 };
 
 struct BreakInfo {

@@ -58,6 +58,7 @@ void run_rules(Findings& findings) {
     check_memory(findings);
     check_deadline(findings);
     check_zero_buckets(findings);
+    check_zero_units(findings);
     if (findings.options.looks_at_files) {
       check_offload_folder(findings);
     }

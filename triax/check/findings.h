@@ -61,6 +61,7 @@ void check_memory(Findings& findings);
 void check_deadline(Findings& findings);
 void check_zero_buckets(Findings& findings);
 void check_offload_folder(Findings& findings);
+void check_zero_units(Findings& findings);
 /// Needs a model without errors: it asks for the names of its parameters.
 void check_patterns(Findings& findings);
 

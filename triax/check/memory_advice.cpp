@@ -64,11 +64,11 @@ Kind other_schedule(const RunConfig& config) {
   return {trial};
 }
 
-/// Replicas that split what they keep; stage 2 last, since it sends more.
+/// Replicas that split what they keep; each stage sends more.
 Kind split_replicas(const RunConfig& config) {
   Kind trials;
   if (config.parallel.dp > 1) {
-    for (int stage = config.parallel.zero + 1; stage <= 2; ++stage) {
+    for (int stage = config.parallel.zero + 1; stage <= 3; ++stage) {
       Trial trial{config, fmt::format("parallel.zero = {}", stage)};
       trial.config.parallel.zero = stage;
       trials.push_back(trial);

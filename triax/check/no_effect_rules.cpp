@@ -28,6 +28,9 @@ std::vector<Condition> conditions(const RunConfig& config) {
   const bool moves_anything =
       (offloaded.optimizer && optimizer_element_bytes(config) > 0) ||
       offloaded.gradients || offloaded.parameters || offloaded.activations;
+  const bool has_units = splits_parameters(config.parallel);
+  const std::string_view only_zero3 =
+      "only zero = 3 with dp above 1 gathers parameters";
   const std::string_view only_llama = "gpt2 has no rotary angles";
   const std::string_view only_llama3 = "rope_scaling.type is not \"llama3\"";
   return {
@@ -55,6 +58,8 @@ std::vector<Condition> conditions(const RunConfig& config) {
        num_shards(config.parallel) > 1,
        "one replica holds everything, whatever the stage"},
       {"parallel.zero_group", config.parallel.zero > 0, "parallel.zero is 0"},
+      {"parallel.reshard_after_forward", has_units, only_zero3},
+      {"parallel.prefetch", has_units, only_zero3},
       {"parallel.weigh_embedding_and_head",
        splits_alone,
        "it needs stages = \"auto\" and a pp above 1"},

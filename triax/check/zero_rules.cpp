@@ -54,4 +54,34 @@ void check_zero_buckets(Findings& findings) {
   }
 }
 
+void check_zero_units(Findings& findings) {
+  const RunConfig& config = findings.config;
+  if (!splits_parameters(config.parallel)) {
+    return;
+  }
+  RunConfig whole = config;
+  whole.parallel.zero = 2;
+  for (const ModelPart& part : split_stages(config.model, config.parallel)) {
+    const auto stored =
+        parameter_layouts(config.model, part, config.parallel.tp, 0);
+    const StateBytesOfRank bytes = state_bytes_of_rank(config, stored);
+    const int64_t all = state_bytes_of_rank(whole, stored).parameters;
+    if (bytes.parameters + bytes.gathered > all) {
+      const bool reshards = config.parallel.reshard_after_forward;
+      findings.note(
+          "zero-large-units",
+          reshards ? "parallel.prefetch" : "parallel.reshard_after_forward",
+          fmt::format("a shard of {} and {} that are gathered at a time are "
+                      "more than the {} of parameters that zero = 2 keeps",
+                      format_bytes(bytes.parameters),
+                      format_bytes(bytes.gathered),
+                      format_bytes(all)),
+          reshards ? "use zero = 2, a smaller prefetch, or more layers on a "
+                     "stage"
+                   : "use zero = 2, or leave it out");
+      return;
+    }
+  }
+}
+
 }  // namespace triax

@@ -253,8 +253,7 @@ std::vector<Field> parallel_fields() {
        .member = parallel<&Parallel::zero>(),
        .help = "ZeRO stage: what replicas split (1 optimizer, 2 gradients, 3 "
                "parameters)",
-       .bounds = {.min = 0, .max = 3},
-       .max_built = 2},
+       .bounds = {.min = 0, .max = 3}},
       {.key = "parallel.zero_group",
        .member = parallel<&Parallel::zero_group>(),
        .help = "neighbouring replicas that share ZeRO's shards, if fewer than "
@@ -265,13 +264,11 @@ std::vector<Field> parallel_fields() {
        .member = parallel<&Parallel::reshard_after_forward>(),
        .help = "zero 3: free a unit's parameters after its forward and gather "
                "them again for its backward; false: keep them until the step's "
-               "last backward",
-       .is_default_only = true},
+               "last backward"},
       {.key = "parallel.prefetch",
        .member = parallel<&Parallel::prefetch>(),
        .help = "zero 3: units whose parameters are gathered ahead of their use",
-       .bounds = {.min = 0, .max = 64},
-       .is_default_only = true},
+       .bounds = {.min = 0, .max = 64}},
       {.key = "parallel.sequence_parallel",
        .member = parallel<&Parallel::sequence_parallel>(),
        .help = "tensor-parallel ranks split the residual stream and the norms "
@@ -478,8 +475,8 @@ std::vector<Field> memory_and_comm_fields() {
        .member = bind<&RunConfig::memory, &MemoryConfig::offload_states>(),
        .help = "what moves out: optimizer (its state and the master weights), "
                "gradients (zero 2), parameters (zero 3), activations",
-       .choices = {"optimizer", "gradients"},
-       .later = {"parameters", "activations"}},
+       .choices = {"optimizer", "gradients", "parameters"},
+       .later = {"activations"}},
       {.key = "memory.offload_dir",
        .member = bind<&RunConfig::memory, &MemoryConfig::offload_dir>(),
        .help = "nvme: the folder of the files, which have no names",

@@ -75,6 +75,7 @@ const std::vector<Rule>& rules() {
       {"world-size", "tp * pp * dp is not the number of ranks"},
       {"zero-group-divides", "dp does not split into groups of zero_group"},
       {"zero-large-buckets", "zero 2 keeps more gradients than zero 1 would"},
+      {"zero-large-units", "zero 3 holds more parameters than zero 2 would"},
       {"few-microbatches", "the pipeline is mostly bubble"},
       {"offload-needs", "a state can be offloaded only with other settings"},
       // training

@@ -161,6 +161,7 @@ at::Tensor ShardedParameters::part_of_shard(int bucket) const {
 void ShardedParameters::begin_pass(int kind) {
   const std::lock_guard lock(mutex_);
   TRIAX_CHECK(!is_pass_, "the last pass was not ended");
+  give_back_unused({});  // what was used between two passes
   seen_.clear();
   previous_.clear();
   next_ = 0;

@@ -64,18 +64,35 @@ void set_layouts(Transformer& model,
 }
 
 void allocate(Transformer& model, DType dtype, uint64_t seed) {
+  allocate_some(
+      model, dtype, seed, [](const ParameterLayout&) { return true; });
+}
+
+std::vector<ParameterSlot*> allocate_some(
+    Transformer& model,
+    DType dtype,
+    uint64_t seed,
+    const std::function<bool(const ParameterLayout&)>& is_meant) {
   TRIAX_CHECK(dtype != DType::kInt64, "parameters of ", dtype_name(dtype));
   const at::ScalarType type = to_scalar_type(dtype);
-  model.apply([type](torch::nn::Module& module) {
-    if (auto* owner = dynamic_cast<ParameterModule*>(&module)) {
+  std::vector<ParameterSlot*> meant;
+  model.apply([&](torch::nn::Module& module) {
+    auto* owner = dynamic_cast<ParameterModule*>(&module);
+    if (owner == nullptr) {
+      return;
+    }
+    const std::vector<ParameterSlot*> own = owner->own_slots();
+    if (!own.empty() && is_meant(own.front()->layout)) {
       owner->allocate_own_slots(type);
+      meant.insert(meant.end(), own.begin(), own.end());
     }
   });
-  for (ParameterSlot* slot : model.slots()) {
+  for (ParameterSlot* slot : meant) {
     for (const Piece& piece : slot->layout.pieces) {
       draw_piece(slot->tensor, piece, seed);
     }
   }
+  return meant;
 }
 
 }  // namespace triax

@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "triax/base/dtype.h"
@@ -23,5 +24,13 @@ void set_layouts(Transformer& model,
 /// parameter; padding is zero. Nothing of a parameter's size is held besides.
 /// Only floating dtypes. After set_layouts().
 void allocate(Transformer& model, DType dtype, uint64_t seed);
+
+/// The same for the modules whose first parameter `is_meant`; the others' stay
+/// without storage. Returns the slots that got it, in the model's order.
+std::vector<ParameterSlot*> allocate_some(
+    Transformer& model,
+    DType dtype,
+    uint64_t seed,
+    const std::function<bool(const ParameterLayout&)>& is_meant);
 
 }  // namespace triax

@@ -72,14 +72,20 @@ class StageCount {
     const int shards = num_shards(config_.parallel);
     const bool is_sharded = splits_gradients(config_.parallel);
     const std::string share = shards > 1 ? fmt::format(" / {}", shards) : "";
-    lines.push_back({"parameters",
-                     bytes.parameters,
-                     fmt::format("{} B x elements, at most {} of padding",
-                                 size_.weight,
-                                 format_count(stored.num_padding +
-                                              bytes.parameters / size_.weight -
-                                              stored.num_stored)),
-                     /*is_state=*/true});
+    const bool has_units = splits_parameters(config_.parallel);
+    const int64_t elements =
+        (stored.num_stored - stored.num_padding) / (has_units ? shards : 1);
+    lines.push_back(
+        {"parameters",
+         bytes.parameters,
+         fmt::format("{} B x elements{}, at most {} of padding",
+                     size_.weight,
+                     has_units ? share : "",
+                     format_count(bytes.parameters / size_.weight - elements)),
+         /*is_state=*/true});
+    if (has_units) {
+      lines.push_back({"gathered", bytes.gathered, gathered_formula()});
+    }
     lines.push_back(
         {"gradients",
          bytes.gradients,
@@ -129,6 +135,15 @@ class StageCount {
                      kSpillWindows,
                      format_count(kSpillWindowElements),
                      kMaxGradientParts)});
+  }
+
+  std::string gathered_formula() const {
+    if (!config_.parallel.reshard_after_forward) {
+      return "all units, from their first use to the last backward";
+    }
+    const int units = 1 + config_.parallel.prefetch;
+    return units == 1 ? "the largest unit"
+                      : fmt::format("{} units that follow each other", units);
   }
 
   MemoryLine activations() const {
@@ -305,7 +320,6 @@ int64_t StageMemory::disk_bytes() const {
 }
 
 std::vector<StageMemory> predict_memory(const RunConfig& config) {
-  TRIAX_CHECK(config.parallel.zero <= 2, "not modelled");
   std::vector<StageMemory> stages;
   for (const ModelPart& part : split_stages(config.model, config.parallel)) {
     const int pp_rank = static_cast<int>(stages.size());

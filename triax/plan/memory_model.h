@@ -33,12 +33,12 @@ struct StageMemory {
   int64_t disk_bytes() const;
 };
 
-/// Peak bytes of a training step by stage, for a resolved config without
-/// ZeRO 3:
+/// Peak bytes of a training step by stage, for a resolved config:
 ///   parameters, gradients, buckets, optimizer state   plan/zero_stages: what
 ///                 the rank with most of them holds, padding included; of
 ///                 what is offloaded the windows of an update, and apart from
 ///                 the total the bytes on file
+///   gathered      with ZeRO 3, units of parameters that are whole at a time
 ///   activations   what the layers keep for backward, for each microbatch that
 ///                 the schedule's own action list holds at its peak; with
 ///                 fp16-sized elements and equal shares a Llama layer keeps

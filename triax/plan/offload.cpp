@@ -5,6 +5,7 @@
 
 #include "triax/base/dtype.h"
 #include "triax/config/pattern_setting.h"
+#include "triax/plan/parameter_units.h"
 
 namespace triax {
 namespace {
@@ -21,16 +22,41 @@ int64_t parameter_bytes(const RunConfig& config) {
   return dtype_bytes(parameter_dtype(config.training.precision));
 }
 
-FlatLayout trained_layout_of(const RunConfig& config,
-                             const std::vector<ParameterLayout>& stored) {
+/// One stage's parameters in the order in which backward finishes them.
+struct StageParameters {
+  std::vector<ParameterLayout> all;
+  std::vector<bool> is_trained;
   std::vector<ParameterLayout> trained;
-  for (auto layout = stored.rbegin(); layout != stored.rend(); ++layout) {
-    const std::string& name = layout->pieces.front().logical_name;
-    if (!pattern_setting(config.optimizer, name).is_frozen) {
-      trained.push_back(*layout);
+};
+
+StageParameters stage_parameters(const RunConfig& config,
+                                 const std::vector<ParameterLayout>& stored) {
+  StageParameters parameters;
+  parameters.all.assign(stored.rbegin(), stored.rend());
+  for (const ParameterLayout& layout : parameters.all) {
+    const std::string& name = layout.pieces.front().logical_name;
+    parameters.is_trained.push_back(
+        !pattern_setting(config.optimizer, name).is_frozen);
+    if (parameters.is_trained.back()) {
+      parameters.trained.push_back(layout);
     }
   }
-  return flat_layout(config, trained);
+  return parameters;
+}
+
+FlatLayout trained_layout_of(const RunConfig& config,
+                             const std::vector<ParameterLayout>& stored) {
+  return flat_layout(config, stage_parameters(config, stored).trained);
+}
+
+/// Elements of the frozen parameters on file: buckets that no gradient has.
+int64_t frozen_numel(const RunConfig& config,
+                     const std::vector<ParameterLayout>& stored) {
+  const StageParameters parameters = stage_parameters(config, stored);
+  const FlatLayout all =
+      unit_layout(config, parameters.all, parameters.is_trained).flat;
+  return spill_layout(all).numel -
+         spill_layout(flat_layout(config, parameters.trained)).numel;
 }
 
 }  // namespace
@@ -93,7 +119,11 @@ SpilledBytes spilled_bytes(const RunConfig& config, const FlatLayout& layout) {
 
 SpilledBytes spilled_bytes_of_rank(const RunConfig& config,
                                    const std::vector<ParameterLayout>& stored) {
-  return spilled_bytes(config, trained_layout_of(config, stored));
+  SpilledBytes bytes = spilled_bytes(config, trained_layout_of(config, stored));
+  if (bytes.parameters > 0) {
+    bytes.parameters += parameter_bytes(config) * frozen_numel(config, stored);
+  }
+  return bytes;
 }
 
 int64_t spill_buffer_bytes(const RunConfig& config,

@@ -2,6 +2,7 @@
 #include "triax/plan/parameter_units.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "triax/base/error.h"
@@ -82,6 +83,47 @@ std::string unit_of_parameter(const std::string& stored_name) {
   const bool is_first = stored_name.starts_with("embedding.") ||
                         stored_name.starts_with("position_embedding.");
   return is_first ? "embedding" : "head";
+}
+
+std::vector<UnitParameter> unit_parameters(
+    const RunConfig& config,
+    const std::vector<ParameterLayout>& parameters,
+    const std::vector<bool>& is_trained) {
+  std::vector<UnitParameter> list;
+  for (const ParameterLayout& layout : parameters) {
+    list.push_back({.numel = layout.numel(),
+                    .unit = unit_of_parameter(layout.name),
+                    .is_trained = is_trained.empty() || is_trained[list.size()],
+                    .is_alone = is_tied_across_stages(config, layout)});
+  }
+  return list;
+}
+
+UnitLayout unit_layout(const RunConfig& config,
+                       const std::vector<ParameterLayout>& parameters,
+                       const std::vector<bool>& is_trained,
+                       std::vector<int>* order) {
+  const std::vector<UnitParameter> given =
+      unit_parameters(config, parameters, is_trained);
+  std::vector<int> indices(given.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  for (auto first = indices.begin(); first != indices.end();) {
+    const auto last = std::find_if(first, indices.end(), [&](int index) {
+      return given[index].unit != given[*first].unit;
+    });
+    std::stable_partition(
+        first, last, [&](int index) { return given[index].is_trained; });
+    first = last;
+  }
+  std::vector<UnitParameter> ordered;
+  for (const int index : indices) {
+    ordered.push_back(given[index]);
+  }
+  if (order != nullptr) {
+    *order = indices;
+  }
+  return make_unit_layout(
+      ordered, bucket_numel(config), num_shards(config.parallel));
 }
 
 int64_t most_gathered(const UnitLayout& layout, int ahead) {

@@ -57,6 +57,21 @@ FlatLayout trained_layout(const std::vector<UnitParameter>& parameters,
 /// (positions too) or "head" (the final norm too).
 std::string unit_of_parameter(const std::string& stored_name);
 
+/// How a run lays out the parameters of one stage, given in the order in which
+/// backward finishes them, with ZeRO 3. `is_trained` is by parameter; empty:
+/// all are. Parameters of a unit are put in order, trained ones first: `order`
+/// gets their indices as they were given. `config` must be resolved.
+UnitLayout unit_layout(const RunConfig& config,
+                       const std::vector<ParameterLayout>& parameters,
+                       const std::vector<bool>& is_trained = {},
+                       std::vector<int>* order = nullptr);
+
+/// The parameters of a stage as units, in the order given.
+std::vector<UnitParameter> unit_parameters(
+    const RunConfig& config,
+    const std::vector<ParameterLayout>& parameters,
+    const std::vector<bool>& is_trained = {});
+
 /// Elements of the most that are gathered at a time: of `1 + ahead` units that
 /// follow each other, padding included. The last unit has the first one for a
 /// neighbour: the next microbatch begins there, and a head that is tied to the

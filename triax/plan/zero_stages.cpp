@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "triax/base/error.h"
+#include "triax/plan/parameter_units.h"
 
 namespace triax {
 namespace {
@@ -158,13 +159,20 @@ bool is_tied_across_stages(const RunConfig& config,
          layout.role == ParameterRole::kEmbedding;
 }
 
+int64_t bucket_numel(const RunConfig& config) {
+  return config.parallel.bucket_bytes /
+         dtype_bytes(master_dtype(config.training.precision));
+}
+
 FlatLayout flat_layout(const RunConfig& config,
                        const std::vector<ParameterLayout>& trained) {
-  const int64_t element_bytes =
-      dtype_bytes(master_dtype(config.training.precision));
-  FlatOptions options = {
-      .bucket_numel = config.parallel.bucket_bytes / element_bytes,
-      .num_shards = num_shards(config.parallel)};
+  if (splits_parameters(config.parallel)) {
+    return trained_layout(unit_parameters(config, trained),
+                          bucket_numel(config),
+                          num_shards(config.parallel));
+  }
+  FlatOptions options = {.bucket_numel = bucket_numel(config),
+                         .num_shards = num_shards(config.parallel)};
   std::vector<int64_t> numels;
   for (const ParameterLayout& layout : trained) {
     numels.push_back(layout.numel());
@@ -174,10 +182,25 @@ FlatLayout flat_layout(const RunConfig& config,
   return make_flat_layout(numels, options);
 }
 
+namespace {
+
+int64_t numel_gathered(const RunConfig& config,
+                       const std::vector<ParameterLayout>& trained) {
+  if (!splits_parameters(config.parallel)) {
+    return 0;
+  }
+  const UnitLayout layout = unit_layout(config, trained);
+  return config.parallel.reshard_after_forward
+             ? most_gathered(layout, config.parallel.prefetch)
+             : layout.numel();
+}
+
+}  // namespace
+
 StateBytesOfRank state_bytes_of_rank(
     const RunConfig& config, const std::vector<ParameterLayout>& stored) {
-  const FlatLayout layout =
-      flat_layout(config, {stored.rbegin(), stored.rend()});
+  const std::vector<ParameterLayout> trained(stored.rbegin(), stored.rend());
+  const FlatLayout layout = flat_layout(config, trained);
   const int64_t element_bytes =
       dtype_bytes(master_dtype(config.training.precision));
   const bool has_shards = layout.num_shards > 1;
@@ -192,6 +215,10 @@ StateBytesOfRank state_bytes_of_rank(
   }
   StateBytesOfRank bytes;
   bytes.parameters = element_bytes * (has_shards ? layout.numel() : numel);
+  if (splits_parameters(config.parallel)) {
+    bytes.parameters = element_bytes * layout.shard_numel();
+    bytes.gathered = element_bytes * numel_gathered(config, trained);
+  }
   bytes.gradients =
       element_bytes * (is_split ? layout.shard_numel() : layout.numel());
   bytes.gradient_padding = element_bytes * (layout.numel() - numel) /

@@ -118,10 +118,14 @@ inline constexpr int kMaxGradientBlocks = 2;
 bool is_tied_across_stages(const RunConfig& config,
                            const ParameterLayout& layout);
 
+/// Elements of a bucket: parallel.bucket_bytes of gradients.
+int64_t bucket_numel(const RunConfig& config);
+
 /// How a run lays out the trained parameters of one stage, given in the
 /// buffer's order: backward finishes the last layers first. A weight that is
 /// tied across stages has a bucket of its own, so that both stages cut it
-/// alike. `config` must be resolved.
+/// alike; with ZeRO 3 a bucket lies in one unit (plan/parameter_units.h).
+/// `config` must be resolved.
 FlatLayout flat_layout(const RunConfig& config,
                        const std::vector<ParameterLayout>& trained);
 
@@ -136,10 +140,11 @@ struct StateBytesOfRank {
   int num_blocks = 0;
   int64_t largest_bucket = 0;
   int64_t gradient_padding = 0;  // of `gradients`
+  /// Units that are there as a whole at a time, beside the parameters.
+  int64_t gathered = 0;
 };
 
-/// ZeRO stages 0 to 2, as if all of `stored`, in the order of the forward pass,
-/// was trained.
+/// As if all of `stored`, in the order of the forward pass, was trained.
 StateBytesOfRank state_bytes_of_rank(
     const RunConfig& config, const std::vector<ParameterLayout>& stored);
 

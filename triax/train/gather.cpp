@@ -3,7 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <limits>
@@ -97,7 +97,9 @@ std::vector<ParameterLayout> sorted_layouts(const RunConfig& config,
 
 at::Tensor stored(const ParameterSlot& slot, SlotTensor which) {
   const at::Tensor tensor = which(slot);
-  return (tensor.defined() ? tensor : at::zeros_like(slot.tensor))
+  return (tensor.defined()
+              ? tensor
+              : at::zeros(slot.tensor.sizes(), slot.tensor.options()))
       .detach()
       .contiguous();
 }

@@ -43,6 +43,7 @@ at::Tensor gradient_of(const ParameterSlot& slot);
 
 /// Collects a tensor of every slot on world rank 0, comparing every copy along
 /// dp, tp and tied stages. Every rank must call; others get nothing back.
+/// Weights must be whole (Trainer::with_whole_weights()).
 GatheredTensors gather_logical(const RunConfig& config,
                                DeviceMesh& mesh,
                                const std::vector<ParameterSlot*>& slots,

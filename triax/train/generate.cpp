@@ -82,7 +82,8 @@ class NextToken {
     length_ = (seen + shares - 1) / shares * shares;
     window_ = at::zeros({1, length_}, at::kLong);
     std::copy(tokens.end() - seen, tokens.end(), window_.data_ptr<int64_t>());
-    executor_.run();
+    const auto run = [this] { executor_.run(); };
+    options.run_pass ? options.run_pass(run) : run();
     int64_t token = 0;
     if (mesh_.is_last_stage()) {
       const at::Tensor logits = whole_logits(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "triax/comm/recorder.h"
@@ -17,6 +18,8 @@ struct GenerateOptions {
   int64_t num_ids = 0;       // only the first ones are drawn; 0: all
   double temperature = 0.8;  // 0: always the likeliest token
   uint64_t seed = 1;
+  /// Runs each forward pass; empty: as it is (Trainer::forward_pass()).
+  std::function<void(const std::function<void()>&)> run_pass = {};
 };
 
 /// Continues a prompt with the model as it is laid out for training: forward

@@ -7,7 +7,9 @@
 #include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 #include "triax/model/allocate.h"
+#include "triax/plan/parameter_units.h"
 #include "triax/plan/stage_split.h"
+#include "triax/plan/zero_stages.h"
 #include "triax/tensor_parallel/apply.h"
 
 namespace triax {
@@ -74,28 +76,6 @@ std::vector<ParameterLayout> rename_as_first(const RankModel& rank_model) {
   return kept;
 }
 
-void allocate_as_first(RankModel& rank_model, DType dtype, uint64_t seed) {
-  const std::vector<ParameterLayout> kept = rename_as_first(rank_model);
-  allocate(*rank_model.model, dtype, seed);
-  for (size_t i = 0; i < kept.size(); ++i) {
-    rank_model.slots[i]->layout = kept[i];
-  }
-}
-
-void break_weights(const RunConfig& config,
-                   const DeviceMesh& mesh,
-                   const RankModel& rank_model,
-                   Break broken) {
-  const Coord& coord = mesh.coord();
-  // A list of stages may give the first one a single layer.
-  if (broken == Break::kSwapLayers && rank_model.part.num_layers > 1) {
-    swap_layers(rank_model);
-  }
-  if (broken == Break::kSwapHeads && mesh.is_first_stage() && coord.tp == 0) {
-    swap_heads(rank_model, config.model.head_dim);
-  }
-}
-
 void break_boundaries(const DeviceMesh& mesh,
                       RankModel& rank_model,
                       Break broken) {
@@ -130,7 +110,7 @@ void break_loss(const DeviceMesh& mesh, LossOptions& loss, Break broken) {
 
 }  // namespace
 
-RankModel build_rank_model(const RunConfig& config,
+RankModel place_rank_model(const RunConfig& config,
                            DeviceMesh& mesh,
                            Break broken) {
   const MemoryScope memory(MemoryCategory::kParameters);
@@ -150,19 +130,66 @@ RankModel build_rank_model(const RunConfig& config,
   rank_model.slots = rank_model.model->slots();
   break_boundaries(mesh, rank_model, broken);
   break_loss(mesh, rank_model.loss, broken);
-
-  const DType dtype = parameter_dtype(config.training.precision);
-  const auto seed = static_cast<uint64_t>(config.training.seed);
-  if (broken == Break::kSameSeedOnStages) {
-    allocate_as_first(rank_model, dtype, seed);
-  } else {
-    allocate(*rank_model.model, dtype, seed);
-  }
-  break_weights(config, mesh, rank_model, broken);
   if (config.training.precision == Precision::kBf16Autocast) {
     set_matmul_dtype(*rank_model.model, at::kBFloat16);
   }
   return rank_model;
+}
+
+void draw_parameters(
+    const RunConfig& config,
+    RankModel& rank_model,
+    Break broken,
+    const std::function<void(const std::vector<ParameterSlot*>& slots)>&
+        take_over) {
+  const DType dtype = parameter_dtype(config.training.precision);
+  const auto seed = static_cast<uint64_t>(config.training.seed);
+  std::vector<ParameterLayout> kept;
+  if (broken == Break::kSameSeedOnStages) {
+    kept = rename_as_first(rank_model);
+  }
+  std::vector<std::string> units;
+  for (const ParameterSlot* slot : rank_model.slots) {
+    const std::string unit = splits_parameters(config.parallel)
+                                 ? unit_of_parameter(slot->layout.name)
+                                 : "";
+    if (units.empty() || units.back() != unit) {
+      units.push_back(unit);
+    }
+  }
+  for (const std::string& unit : units) {
+    const MemoryScope memory(MemoryCategory::kParameters);
+    take_over(allocate_some(
+        *rank_model.model, dtype, seed, [&](const ParameterLayout& layout) {
+          return unit.empty() || unit_of_parameter(layout.name) == unit;
+        }));
+  }
+  for (size_t i = 0; i < kept.size(); ++i) {
+    rank_model.slots[i]->layout = kept[i];
+  }
+}
+
+RankModel build_rank_model(const RunConfig& config, DeviceMesh& mesh) {
+  RankModel rank_model = place_rank_model(config, mesh);
+  const MemoryScope memory(MemoryCategory::kParameters);
+  allocate(*rank_model.model,
+           parameter_dtype(config.training.precision),
+           static_cast<uint64_t>(config.training.seed));
+  return rank_model;
+}
+
+void break_weights(const RunConfig& config,
+                   const DeviceMesh& mesh,
+                   const RankModel& rank_model,
+                   Break broken) {
+  const Coord& coord = mesh.coord();
+  // A list of stages may give the first one a single layer.
+  if (broken == Break::kSwapLayers && rank_model.part.num_layers > 1) {
+    swap_layers(rank_model);
+  }
+  if (broken == Break::kSwapHeads && mesh.is_first_stage() && coord.tp == 0) {
+    swap_heads(rank_model, config.model.head_dim);
+  }
 }
 
 }  // namespace triax

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -21,11 +22,30 @@ struct RankModel {
   LossOptions loss;  // of the last stage
 };
 
-/// Builds, places and draws this rank's part; nothing that another rank owns
-/// is allocated. The config must be resolved. Every rank of the mesh may call
-/// alone, no communication takes place.
-RankModel build_rank_model(const RunConfig& config,
+/// Builds and places this rank's part, without storage. The config must be
+/// resolved. Every rank of the mesh may call alone, no communication takes
+/// place.
+RankModel place_rank_model(const RunConfig& config,
                            DeviceMesh& mesh,
                            Break broken = Break::kNone);
+
+/// Gets storage for the parameters and draws them; nothing that another rank
+/// owns is allocated. Where ZeRO splits the parameters, unit by unit, else all
+/// at once: `take_over` gets the slots of each, in the model's order.
+void draw_parameters(
+    const RunConfig& config,
+    RankModel& rank_model,
+    Break broken,
+    const std::function<void(const std::vector<ParameterSlot*>& slots)>&
+        take_over);
+
+/// Places and draws it, whole.
+RankModel build_rank_model(const RunConfig& config, DeviceMesh& mesh);
+
+/// Spoils drawn weights. Every rank must call.
+void break_weights(const RunConfig& config,
+                   const DeviceMesh& mesh,
+                   const RankModel& rank_model,
+                   Break broken);
 
 }  // namespace triax

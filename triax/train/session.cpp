@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iostream>
 
 #include "triax/base/error.h"
@@ -198,15 +199,17 @@ class Session {
   void say_memory(const Trainer& trainer) {
     const std::vector<StageMemory> stages = predict_memory(config_);
     display_.say(fmt::format(
-        "rank 0 predicted {}; allocated for gradients {}, for the optimizer {}",
+        "rank 0 predicted {}; allocated for parameters {}, for gradients {}, "
+        "for the optimizer {}",
         format_bytes(stages[mesh_.coord().pp].total_bytes()),
+        format_bytes(trainer.trained().parameter_bytes()),
         format_bytes(trainer.trained().gradient_bytes()),
         format_bytes(trainer.trained().optimizer_memory_bytes())));
     if (const OffloadedShard* shard = trainer.trained().offloaded()) {
       const SpillFile& file = shard->arrays().file();
       display_.say(fmt::format(
           "rank 0 offloads {} to {} ({}, {})",
-          format_bytes(file.nbytes()),
+          format_bytes(shard->nbytes()),
           offload_folder(config_),
           file.is_direct() ? "past the page cache" : "through the page cache",
           file.engine_name()));
@@ -297,7 +300,7 @@ class Session {
     return max_over(mesh_.world(), stop_requested() ? 1.0 : 0.0) > 0;
   }
 
-  void say_sample(const Trainer& trainer) {
+  void say_sample(Trainer& trainer) {
     if (!trainer.loader().file().is_text() ||
         config_.model.vocab_size < kNumBytes) {
       return;
@@ -312,7 +315,10 @@ class Session {
                   .num_tokens = kSampleBytes,
                   .num_ids = kNumBytes,
                   .temperature = 0.7,
-                  .seed = static_cast<uint64_t>(config_.training.seed)});
+                  .seed = static_cast<uint64_t>(config_.training.seed),
+                  .run_pass = [&](const std::function<void()>& call) {
+                    trainer.forward_pass(call);
+                  }});
     std::string text;
     for (int64_t token : tokens) {
       text += static_cast<char>(token);

@@ -25,9 +25,12 @@ SteppedRun::SteppedRun(const RunConfig& config,
 
 TensorMap SteppedRun::weights() {
   const int64_t step = trainer_.steps_done();
-  return gather(step == 0 ? "initial weights"
-                          : "weights after step " + std::to_string(step),
-                weight_of);
+  const std::string where = step == 0
+                                ? "initial weights"
+                                : "weights after step " + std::to_string(step);
+  TensorMap weights;
+  trainer_.with_whole_weights([&] { weights = gather(where, weight_of); });
+  return weights;
 }
 
 RunStep SteppedRun::step() {

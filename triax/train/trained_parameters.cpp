@@ -10,11 +10,17 @@
 #include "triax/data_parallel/grad_norm.h"
 #include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
+#include "triax/model/scalar_type.h"
 #include "triax/optim/parameter_groups.h"
+#include "triax/plan/parameter_units.h"
 #include "triax/plan/sharding.h"
 
 namespace triax {
 namespace {
+
+// Kinds of passes through the model.
+constexpr int kStep = 0;
+constexpr int kForwardOnly = 1;
 
 /// By the names of the stored parameters. As rank 0 of tp stores them: it owns
 /// rows of everything, where others may hold padding alone, and all of them
@@ -33,7 +39,7 @@ std::map<std::string, ParameterSetting> settings_by_name(
 
 TrainedParameters::TrainedParameters(const RunConfig& config,
                                      DeviceMesh& mesh,
-                                     const RankModel& rank_model,
+                                     RankModel& rank_model,
                                      Break broken)
     : config_(config),
       mesh_(mesh),
@@ -46,31 +52,100 @@ TrainedParameters::TrainedParameters(const RunConfig& config,
   check_parameter_groups(
       config_.optimizer,
       whole_model_layouts(config_.model, config_.parallel.tp));
+  lay_out();
+  draw();
   make_gradients();
   make_optimizer_slices();
   watch_parts();
 }
 
-void TrainedParameters::make_gradients() {
+void TrainedParameters::lay_out() {
   const auto settings = settings_by_name(config_, rank_model_.part);
-  std::vector<at::Tensor> parameters;
+  std::vector<ParameterSlot*> slots;
   std::vector<ParameterLayout> layouts;
+  std::vector<bool> is_trained;
+  std::vector<ParameterLayout> trained_layouts;
   // Backward finishes the last layers first: lay them out in that order.
-  const auto& slots = rank_model_.slots;
-  for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot) {
-    const bool is_frozen = settings.at((*slot)->layout.name).is_frozen;
-    (*slot)->tensor.requires_grad_(!is_frozen);
-    if (!is_frozen) {
+  for (auto slot = rank_model_.slots.rbegin(); slot != rank_model_.slots.rend();
+       ++slot) {
+    slots.push_back(*slot);
+    layouts.push_back((*slot)->layout);
+    is_trained.push_back(!settings.at((*slot)->layout.name).is_frozen);
+    if (is_trained.back()) {
       trained_.push_back(*slot);
-      parameters.push_back((*slot)->tensor);
-      layouts.push_back((*slot)->layout);
+      trained_layouts.push_back(layouts.back());
+    } else {
+      frozen_.insert(*slot);
     }
   }
-  layout_ = flat_layout(config_, layouts);
+  layout_ = flat_layout(config_, trained_layouts);
   mine_ = slices_of_shard(layout_, groups_.shard());
   offloaded_ = make_offloaded_shard(
       config_, layout_, "rank " + std::to_string(mesh_.rank()));
-  if (groups_.shards() != nullptr) {
+  if (!splits_parameters(config_.parallel)) {
+    return;
+  }
+  std::vector<int> order;
+  UnitLayout units = unit_layout(config_, layouts, is_trained, &order);
+  for (const int index : order) {
+    if (is_trained[index]) {
+      number_.push_back(static_cast<int>(sharded_slots_.size()));
+    }
+    sharded_slots_.push_back(slots[index]);
+  }
+  std::vector<PartPlace> places;
+  if (has_parameters_on_file()) {
+    places = offloaded_->parameter_places(
+        units, [&](int parameter) { return is_trained[order[parameter]]; });
+  }
+  sharded_ = std::make_unique<ShardedParameters>(
+      std::move(units),
+      to_scalar_type(parameter_dtype(config_.training.precision)),
+      *groups_.shards(),
+      ShardedParametersOptions{
+          .prefetch = config_.parallel.prefetch,
+          .reshard_after_forward = config_.parallel.reshard_after_forward},
+      std::move(places));
+}
+
+void TrainedParameters::draw() {
+  draw_parameters(config_,
+                  rank_model_,
+                  broken_,
+                  [this](const std::vector<ParameterSlot*>& slots) {
+                    for (ParameterSlot* slot : slots) {
+                      slot->tensor.requires_grad_(!frozen_.contains(slot));
+                    }
+                    if (sharded_) {
+                      shard_unit(slots);
+                    }
+                  });
+  break_weights(config_, mesh_, rank_model_, broken_);
+  if (sharded_ && broken_ == Break::kStaleUnit) {
+    sharded_->hold(0);
+  }
+}
+
+void TrainedParameters::shard_unit(const std::vector<ParameterSlot*>& slots) {
+  const std::vector<ParameterUnit>& units = sharded_->layout().units;
+  for (size_t u = 0; u < units.size(); ++u) {
+    const ParameterUnit& unit = units[u];
+    if (unit.name == unit_of_parameter(slots.front()->layout.name)) {
+      std::vector<at::Tensor> parameters;
+      for (const int parameter : unit.parameters) {
+        parameters.push_back(sharded_slots_[parameter]->tensor);
+      }
+      sharded_->add(static_cast<int>(u), parameters);
+    }
+  }
+}
+
+void TrainedParameters::make_gradients() {
+  std::vector<at::Tensor> parameters;
+  for (const ParameterSlot* slot : trained_) {
+    parameters.push_back(slot->tensor);
+  }
+  if (groups_.shards() != nullptr && !sharded_) {
     const MemoryScope memory(MemoryCategory::kParameters);
     parameters_ = std::make_unique<FlatParameters>(parameters, layout_);
   }
@@ -96,12 +171,13 @@ void TrainedParameters::make_optimizer_slices() {
     const ParameterSetting& setting = settings.at(slot.layout.name);
     if (broken_ != Break::kShardNotUpdated || groups_.shard() == 0) {
       slices.push_back(slice);
-      optimized.push_back({.parameter = owned_parameter(slice),
-                           .gradient = has_gradients_on_file()
-                                           ? at::Tensor()
-                                           : gradients_->owned(slice),
-                           .lr_scale = setting.lr_scale,
-                           .weight_decay = setting.weight_decay});
+      optimized.push_back(
+          {.parameter =
+               has_parameters_on_file() ? at::Tensor() : owned_parameter(slice),
+           .gradient = has_gradients_on_file() ? at::Tensor()
+                                               : gradients_->owned(slice),
+           .lr_scale = setting.lr_scale,
+           .weight_decay = setting.weight_decay});
     }
   }
   const MemoryScope memory(MemoryCategory::kOptimizer);
@@ -112,6 +188,9 @@ void TrainedParameters::make_optimizer_slices() {
 }
 
 at::Tensor TrainedParameters::owned_parameter(const ShardSlice& slice) const {
+  if (sharded_) {
+    return sharded_->owned(number_[slice.parameter], slice.elements);
+  }
   return slot_of(slice).tensor.detach().view({-1}).narrow(
       0, slice.elements.start, slice.elements.length);
 }
@@ -145,6 +224,9 @@ void TrainedParameters::watch_parts() {
 }
 
 void TrainedParameters::begin_step() {
+  if (sharded_) {
+    sharded_->begin_pass(kStep);
+  }
   gradients_->zero();
   part_squares_ = {};
 }
@@ -156,10 +238,17 @@ void TrainedParameters::before_backward(int microbatch, bool is_last) {
   if (broken_ == Break::kLastMicrobatchOnly) {
     gradients_->zero();
   }
+  if (sharded_ && is_last) {
+    sharded_->begin_last_backward();
+  }
   gradients_->before_backward(is_last);
 }
 
 void TrainedParameters::sum() {
+  if (sharded_) {
+    sharded_->end_pass();
+    sharded_->rethrow_failure();
+  }
   gradients_->finish();
   sum_partial();
   if (broken_ != Break::kUntie) {
@@ -234,13 +323,50 @@ bool TrainedParameters::has_split_gradients() const {
          config_.sequence_shares() > 1;
 }
 
-int64_t TrainedParameters::parameter_bytes() const {
-  if (parameters_) {
-    return parameters_->nbytes();
+void TrainedParameters::begin_forward_pass() {
+  if (sharded_) {
+    sharded_->begin_pass(kForwardOnly);
   }
-  int64_t nbytes = 0;
-  for (const ParameterSlot* slot : trained_) {
-    nbytes += static_cast<int64_t>(slot->tensor.nbytes());
+}
+
+void TrainedParameters::end_forward_pass() {
+  if (sharded_) {
+    sharded_->end_pass();
+    sharded_->rethrow_failure();
+  }
+}
+
+void TrainedParameters::gather_parameters() {
+  if (sharded_) {
+    sharded_->gather_all();
+  }
+}
+
+void TrainedParameters::release_parameters() {
+  if (sharded_) {
+    sharded_->release_all();
+  }
+}
+
+void TrainedParameters::rethrow_failure() {
+  if (sharded_) {
+    sharded_->rethrow_failure();
+  }
+}
+
+int64_t TrainedParameters::most_gathered_bytes() const {
+  return sharded_ ? sharded_->most_gathered_bytes() : 0;
+}
+
+int64_t TrainedParameters::parameter_bytes() const {
+  if (sharded_) {
+    return sharded_->nbytes();
+  }
+  int64_t nbytes = parameters_ ? parameters_->nbytes() : 0;
+  for (const ParameterSlot* slot : rank_model_.slots) {
+    if (!parameters_ || frozen_.contains(slot)) {
+      nbytes += static_cast<int64_t>(slot->tensor.nbytes());
+    }
   }
   return nbytes;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "triax/base/exact_sum.h"
@@ -11,6 +12,7 @@
 #include "triax/data_parallel/flat_parameters.h"
 #include "triax/data_parallel/replica_gradients.h"
 #include "triax/data_parallel/replica_groups.h"
+#include "triax/data_parallel/sharded_parameters.h"
 #include "triax/mesh/device_mesh.h"
 #include "triax/optim/optimizer.h"
 #include "triax/plan/zero_stages.h"
@@ -23,18 +25,20 @@ namespace triax {
 /// What is trained of one rank's part of the model: its gradients, their sum,
 /// and the update. With ZeRO a rank sums up and updates its shard alone, and
 /// then gets the other shards' parameters; without, its shard is everything.
+/// With ZeRO 3 the parameters, frozen ones too, are whole only while operations
+/// use them.
 ///
 /// A step is begin_step(), before_backward() and after_backward() around each
 /// microbatch's backward, sum(), update(); every rank of the mesh must call
 /// them.
 class TrainedParameters {
  public:
-  /// Every rank of the mesh must call. Freezes what the config freezes, and
-  /// may move the parameters' values to other memory. `mesh` and `rank_model`
-  /// must outlive this.
+  /// Every rank of the mesh must call. Draws the parameters of a model that was
+  /// placed, and freezes what the config freezes. `mesh` and `rank_model` must
+  /// outlive this.
   TrainedParameters(const RunConfig& config,
                     DeviceMesh& mesh,
-                    const RankModel& rank_model,
+                    RankModel& rank_model,
                     Break broken = Break::kNone);
 
   void begin_step();
@@ -65,11 +69,25 @@ class TrainedParameters {
   void gather_gradients() { gradients_->gather(); }
   void release_gradients() { gradients_->release(); }
 
+  // ZeRO 3; nothing without. Every rank must call.
+
+  /// Around forward passes that are no step.
+  void begin_forward_pass();
+  void end_forward_pass();
+  /// Makes all parameters whole until release_parameters().
+  void gather_parameters();
+  void release_parameters();
+  /// What went wrong while parameters were gathered, where an operation that
+  /// needed them has thrown.
+  void rethrow_failure();
+  /// The most that was whole at a time beside the shard.
+  int64_t most_gathered_bytes() const;
+
   /// A slice of the shard that this rank updates: one dim, in the parameters'
   /// dtype, and the memory itself.
   at::Tensor owned_parameter(const ShardSlice& slice) const;
 
-  /// The trained parameters and their padding, in fact or in count.
+  /// All parameters and their padding; with ZeRO 3 this rank's shard of them.
   int64_t parameter_bytes() const;
   int64_t gradient_bytes() const { return gradients_->nbytes(); }
   int64_t bucket_bytes() const { return gradients_->bucket_bytes(); }
@@ -83,13 +101,19 @@ class TrainedParameters {
   const OffloadedShard* offloaded() const { return offloaded_.get(); }
 
  private:
+  void lay_out();
+  void draw();
+  void shard_unit(const std::vector<ParameterSlot*>& slots);
   void make_gradients();
   void make_optimizer_slices();
   void watch_parts();
   void sum_partial();
   void sum_tied();
   bool has_gradients_on_file() const {
-    return offloaded_ && offloaded_->gradients().arrays != nullptr;
+    return offloaded_ && offloaded_->has_gradients();
+  }
+  bool has_parameters_on_file() const {
+    return offloaded_ && offloaded_->has_parameters();
   }
   bool is_tied_copy(const ParameterSlot& slot) const;
   bool has_split_gradients() const;
@@ -99,15 +123,20 @@ class TrainedParameters {
 
   const RunConfig config_;
   DeviceMesh& mesh_;
-  const RankModel& rank_model_;
+  RankModel& rank_model_;
   const Break broken_;
   PartialGradients partial_;
   ReplicaGroups groups_;
   std::vector<ParameterSlot*> trained_;  // not frozen, in buffer order
+  std::set<const ParameterSlot*> frozen_;
   FlatLayout layout_;
-  std::vector<ShardSlice> mine_;                // this rank's shard
-  std::unique_ptr<OffloadedShard> offloaded_;   // where some of it is on file
-  std::unique_ptr<FlatParameters> parameters_;  // where there are shards
+  std::vector<ShardSlice> mine_;               // this rank's shard
+  std::unique_ptr<OffloadedShard> offloaded_;  // where some of it is on file
+  // Where there are shards: whole parameters, or with ZeRO 3 shards.
+  std::unique_ptr<FlatParameters> parameters_;
+  std::unique_ptr<ShardedParameters> sharded_;
+  std::vector<ParameterSlot*> sharded_slots_;  // in its layout's order
+  std::vector<int> number_;                    // there, of what is trained
   std::unique_ptr<ReplicaGradients> gradients_;
   std::unique_ptr<Optimizer> optimizer_;
   ExactSum part_squares_;

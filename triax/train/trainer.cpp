@@ -48,7 +48,7 @@ Trainer::Trainer(const RunConfig& config,
       recorder_(recorder),
       broken_(options.broken),
       on_failure_(options.on_failure),
-      rank_model_(build_rank_model(config, mesh, options.broken)),
+      rank_model_(place_rank_model(config, mesh, options.broken)),
       trained_(config, mesh, rank_model_, options.broken) {
   make_loaders();
   const StageCalls calls = training_calls();
@@ -103,13 +103,38 @@ StageCalls Trainer::training_calls() {
 
 StepStats Trainer::step() {
   try {
-    return run_step();
+    StepStats stats;
+    with_cause([&] { stats = run_step(); });
+    return stats;
   } catch (const std::exception& error) {
     if (on_failure_) {
       on_failure_(error);
     }
     throw;
   }
+}
+
+void Trainer::with_cause(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception&) {
+    trained_.rethrow_failure();
+    throw;
+  }
+}
+
+void Trainer::forward_pass(const std::function<void()>& call) {
+  with_cause([&] {
+    trained_.begin_forward_pass();
+    call();
+    trained_.end_forward_pass();
+  });
+}
+
+void Trainer::with_whole_weights(const std::function<void()>& call) {
+  trained_.gather_parameters();
+  call();
+  trained_.release_parameters();
 }
 
 StepStats Trainer::run_step() {
@@ -303,7 +328,7 @@ double Trainer::validate() {
   for (int64_t i = 0; i < validation_->num_batches(); ++i) {
     batch = validation_->batch(i);
     num_valid_tokens += static_cast<double>(batch.num_valid_tokens);
-    executor.run();
+    forward_pass([&] { executor.run(); });
   }
   const bool has_loss = mesh_.is_last_stage() && mesh_.coord().tp == 0;
   sum = sum_over(mesh_.world(), has_loss ? sum : 0.0);

@@ -58,6 +58,11 @@ class Trainer {
   double validate();
   bool has_validation() const { return validation_ != nullptr; }
 
+  /// Runs a forward pass of the model that is no step. Every rank must call.
+  void forward_pass(const std::function<void()>& call);
+  /// Calls while the rank's parameters are whole. Every rank must call.
+  void with_whole_weights(const std::function<void()>& call);
+
   int64_t steps_done() const { return steps_done_; }
   const RankModel& rank_model() const { return rank_model_; }
   const Loader& loader() const { return *loader_; }
@@ -81,6 +86,8 @@ class Trainer {
   };
 
   StepStats run_step();
+  /// Throws what was behind an operation's error, where that is known.
+  void with_cause(const std::function<void()>& call);
   void make_loaders();
   StageCalls training_calls();
   void run_microbatches();
