@@ -131,10 +131,12 @@ class StageCount {
         {"windows",
          spill_buffer_bytes(config_, layouts_),
          fmt::format("of what is on disk: at most {} of {} elements "
-                     "in an update, or {} parts of gradients",
+                     "in an update, or {} parts of gradients and {} of "
+                     "units",
                      kSpillWindows,
                      format_count(kSpillWindowElements),
-                     kMaxGradientParts)});
+                     kMaxGradientParts,
+                     2 + config_.parallel.prefetch)});
   }
 
   std::string gathered_formula() const {

@@ -59,6 +59,40 @@ int64_t frozen_numel(const RunConfig& config,
          spill_layout(flat_layout(config, parameters.trained)).numel;
 }
 
+int64_t gradient_part_bytes(const RunConfig& config,
+                            const FlatLayout& layout,
+                            const SpillLayout& spill) {
+  if (!offloaded_states(config).gradients) {
+    return 0;
+  }
+  int64_t largest = 0;
+  for (const Range& bucket : spill.buckets) {
+    largest = std::max(largest, bucket.length);
+  }
+  // One replica has no buckets but those of its file.
+  const int num_blocks =
+      splits_gradients(config.parallel) ? 0 : kMaxGradientBlocks;
+  return master_bytes(config) *
+         (kMaxGradientParts * largest + num_blocks * layout.largest_bucket());
+}
+
+/// Of units that are sent, and of one that is read ahead.
+int64_t parameter_part_bytes(const RunConfig& config,
+                             const std::vector<ParameterLayout>& stored) {
+  if (!offloaded_states(config).parameters) {
+    return 0;
+  }
+  const StageParameters parameters = stage_parameters(config, stored);
+  const UnitLayout units =
+      unit_layout(config, parameters.all, parameters.is_trained);
+  int64_t largest = 0;
+  for (const ParameterUnit& unit : units.units) {
+    largest = std::max(largest, unit.range.length);
+  }
+  return parameter_bytes(config) * (2 + config.parallel.prefetch) *
+         whole_blocks(largest / num_shards(config.parallel));
+}
+
 }  // namespace
 
 bool names_offload_state(const RunConfig& config, const std::string& state) {
@@ -140,19 +174,9 @@ int64_t spill_buffer_bytes(const RunConfig& config,
   const int64_t windows = of_element *
                           std::min<int64_t>(num_windows, kSpillWindows) *
                           std::min(spill.numel, kSpillWindowElements);
-  if (!offloaded_states(config).gradients) {
-    return windows;
-  }
-  int64_t largest = 0;
-  for (const Range& bucket : spill.buckets) {
-    largest = std::max(largest, bucket.length);
-  }
-  const int num_blocks =
-      splits_gradients(config.parallel) ? 0 : kMaxGradientBlocks;
-  return std::max(
-      windows,
-      master_bytes(config) *
-          (kMaxGradientParts * largest + num_blocks * layout.largest_bucket()));
+  return std::max(windows,
+                  gradient_part_bytes(config, layout, spill) +
+                      parameter_part_bytes(config, stored));
 }
 
 std::string offload_folder(const RunConfig& config) {

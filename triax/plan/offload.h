@@ -71,8 +71,8 @@ inline constexpr int kSpillWindows = 4;
 inline constexpr int kMaxGradientParts = 2 * kMaxGradientBlocks;
 
 /// Bytes of memory that what is on file takes on its way: the windows of an
-/// update, or before it the parts of the gradients (and their buckets, where
-/// one replica has no others).
+/// update, or before it the parts of gradients (and their buckets, where one
+/// replica has no others) and of parameters.
 int64_t spill_buffer_bytes(const RunConfig& config,
                            const std::vector<ParameterLayout>& stored);
 
