@@ -11,6 +11,7 @@ from zero_claims import zero, zero_memory, zero_peers
 COLLECTIVES = "build/bench/collectives_bench"
 MPI_PEER = "build/bench/collectives_mpi"
 OVERLAP = "build/bench/overlap_bench"
+OFFLOAD = "build/bench/offload_bench"
 PRECISIONS = {"fp32": [], "bf16_autocast": ["--bf16"]}  # the peer's flags
 
 
@@ -220,6 +221,24 @@ def overlap(is_quick):
                "triax", None, None, note="four buckets")], rounds=3)
 
 
+def offload(is_quick):
+    require(OFFLOAD, "run `make bench`")
+    side = program_side(
+        "triax", [OFFLOAD, "--dir", "build", "--megabytes",
+                  "16" if is_quick else "1024", "--steps",
+                  "1" if is_quick else "5"])
+    return Claim(
+        "offload", "An AdamW step whose state lies on file, against the longer "
+        "of the same step in memory and its bytes by the disk's speed", [side],
+        [Point("step with the state on file ÷ the longer of the two",
+               "over_bound", "×", "triax", None, 1.1, is_higher_better=False),
+         Point("step in memory", "in_memory_ms", "ms", "triax", None, None),
+         Point("the state read and written, no more", "disk_ms", "ms", "triax",
+               None, None),
+         Point("step with the state on file", "offloaded_ms", "ms", "triax",
+               None, None)], rounds=3)
+
+
 CLAIMS = {claim.__name__: claim for claim in (
     step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, zero_peers,
-    zero_memory, memory_modes, collectives, first_step, overlap)}
+    zero_memory, memory_modes, collectives, first_step, overlap, offload)}

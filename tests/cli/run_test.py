@@ -346,6 +346,66 @@ class RunTest(unittest.TestCase):
         process.stdout.close()
         process.stderr.close()
 
+    def open_files_in(self, pid):
+        """Links of the process' open files that lie in the test's folder."""
+        links = []
+        for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                links.append(os.readlink(entry))
+            except OSError:
+                pass
+        return [link for link in links if link.startswith(self.folder)]
+
+    def test_offloads_the_optimizer_and_leaves_no_file(self):
+        self.path("spill").mkdir()
+        offload = ["memory.offload=nvme", "memory.offload_dir=spill",
+                   "parallel.tp=1", "training.steps=100000",
+                   "training.validate_every=0"]
+        process = self.start("train", "run.toml", "run.dir=out", *offload)
+        seen = self.wait_for_step(process, 3)
+        self.assertRegex(seen, r"rank 0 offloads \S+ KiB to spill \(")
+        pid = self.ranks_of(process)[0]
+        files = [link for link in self.open_files_in(pid) if "/spill/" in link]
+        self.assertEqual(len(files), 1, files)
+        self.assertIn("(deleted)", files[0])
+        self.assertEqual(os.listdir(self.path("spill")), [])
+        size = self.metrics("out")[-1]["offload"]["file"][0]
+        self.assertEqual(os.stat(f"/proc/{pid}/fd").st_mode & 0o077, 0)
+        # The steps of which all was moved between two looks, at least.
+        before = self.io_of(pid)
+        first = self.metrics("out")[-1]["step"] + 1
+        self.wait_for_step(process, first + 20)
+        last = self.metrics("out")[-1]["step"]
+        after = self.io_of(pid)
+        for key in ("read_bytes", "write_bytes"):
+            self.assertGreaterEqual(after[key] - before[key],
+                                    0.95 * size * (last - first), key)
+        # Whatever kills them all, the disk has its room again.
+        for rank in self.ranks_of(process):
+            os.kill(rank, signal.SIGKILL)
+        process.communicate(timeout=60)
+        self.assertEqual(os.listdir(self.path("spill")), [])
+
+    def io_of(self, pid):
+        text = pathlib.Path(f"/proc/{pid}/io").read_text()
+        return {key: int(value) for key, value in
+                (line.split(": ") for line in text.splitlines())}
+
+    def test_a_full_disk_ends_the_run_before_its_first_step(self):
+        self.path("spill").mkdir()
+        # check looks at the disk; what the shell allows the ranks find.
+        line = (f"ulimit -f 100; {TRIAX} train run.toml run.dir=out "
+                "memory.offload=nvme memory.offload_dir=spill")
+        result = subprocess.run(["bash", "-c", line], cwd=self.folder,
+                                capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr,
+                         r"the offloaded state of rank \d takes a file of "
+                         r"\S+ KiB in spill, and the limit on this process' "
+                         r"files is 100.0 KiB; raise it")
+        self.assertEqual(self.metrics("out"), [])
+        self.assertEqual(os.listdir(self.path("spill")), [])
+
     def test_verify_proves_the_split(self):
         result = self.triax("verify", "run.toml", "training.precision=fp64")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)

@@ -28,9 +28,15 @@ class Offload : public testing::Test {
   ScratchFolder folder_;
 };
 
+const std::string kOptimizer = "\"optimizer\"";
+const std::string kGradients = "\"optimizer\", \"gradients\"";
+
+const std::string kAll = kGradients + ", \"parameters\"";
+
 struct OffloadCase {
   std::string name;
   Overrides overrides;
+  std::string states = kOptimizer;
 };
 
 void PrintTo(const OffloadCase& offload_case, std::ostream* out) {
@@ -44,42 +50,96 @@ TEST_P(OffloadBits, AreThoseInMemory) {
   const Overrides base =
       GetParam().overrides + Overrides{"training.gradient_clipping=0.05",
                                        "training.microbatch_size=1"};
-  expect_same_bits(run_of(base + on_file()), run_of(base), GetParam().name);
+  expect_same_bits(
+      run_of(base + on_file(GetParam().states)), run_of(base), GetParam().name);
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts,
-    OffloadBits,
-    testing::Values(OffloadCase{"dp1", {"training.precision=fp32"}},
-                    OffloadCase{
-                        "dp1_groups",
-                        {"optimizer.group=[{pattern=\"*mlp*\", lr=5e-3, "
-                         "weight_decay=0.5}]",
-                         "optimizer.freeze=[\"*o_proj*\"]"}},
-                    OffloadCase{"dp1_momentum",
-                                {"optimizer.name=sgd",
-                                 "optimizer.lr=0.1",
-                                 "optimizer.momentum=0.9"}},
-                    OffloadCase{"tp2_pp2",
-                                {"parallel.tp=2",
-                                 "parallel.pp=2",
-                                 "model.tie_word_embeddings=true"}},
-                    OffloadCase{"dp2_zero1",
-                                {"parallel.dp=2",
-                                 "parallel.zero=1",
-                                 "training.precision=fp32",
-                                 "parallel.bucket_bytes=3000"}},
-                    OffloadCase{"dp3_zero2",
-                                {"parallel.dp=3",
-                                 "parallel.zero=2",
-                                 "training.precision=bf16_autocast"}},
-                    OffloadCase{"dp4_zero2_group2",
-                                {"parallel.dp=4",
-                                 "parallel.zero=2",
-                                 "parallel.zero_group=2",
-                                 "parallel.bucket_bytes=1"}}),
-    [](const auto& info) { return info.param.name; });
+std::vector<OffloadCase> cases() {
+  return {
+      {"dp1", {"training.precision=fp32"}},
+      {"dp1_groups",
+       {"optimizer.group=[{pattern=\"*mlp*\", lr=5e-3, weight_decay=0.5}]",
+        "optimizer.freeze=[\"*o_proj*\"]"}},
+      {"dp1_momentum",
+       {"optimizer.name=sgd", "optimizer.lr=0.1", "optimizer.momentum=0.9"}},
+      {"tp2_pp2",
+       {"parallel.tp=2", "parallel.pp=2", "model.tie_word_embeddings=true"}},
+      {"dp2_zero1",
+       {"parallel.dp=2",
+        "parallel.zero=1",
+        "training.precision=fp32",
+        "parallel.bucket_bytes=3000"}},
+      {"dp3_zero2",
+       {"parallel.dp=3",
+        "parallel.zero=2",
+        "training.precision=bf16_autocast"}},
+      {"dp4_zero2_group2",
+       {"parallel.dp=4",
+        "parallel.zero=2",
+        "parallel.zero_group=2",
+        "parallel.bucket_bytes=1"}},
+      {"gradients_dp2_zero2",
+       {"parallel.dp=2",
+        "parallel.zero=2",
+        "training.precision=fp32",
+        "optimizer.freeze=[\"*o_proj*\"]"},
+       kGradients},
+      {"gradients_dp1_zero2", {"parallel.zero=2"}, kGradients},
+      {"gradients_dp2_pp2_zero2_tied",
+       {"parallel.dp=2",
+        "parallel.pp=2",
+        "parallel.zero=2",
+        "parallel.bucket_bytes=3000",
+        "model.tie_word_embeddings=true"},
+       kGradients},
+      {"gradients_dp2_tp2_zero2_kv",
+       {"parallel.dp=2",
+        "parallel.tp=2",
+        "parallel.zero=2",
+        "parallel.sequence_parallel=true",
+        "model.num_key_value_heads=1"},
+       kGradients},
+      {"gradients_dp4_zero2_group2",
+       {"parallel.dp=4",
+        "parallel.zero=2",
+        "parallel.zero_group=2",
+        "parallel.bucket_bytes=1"},
+       kGradients},
+      {"optimizer_dp2_zero3", {"parallel.dp=2", "parallel.zero=3"}},
+      {"all_dp2_zero3",
+       {"parallel.dp=2", "parallel.zero=3", "training.precision=fp32"},
+       kAll},
+      {"all_dp3_zero3_frozen",
+       {"parallel.dp=3",
+        "parallel.zero=3",
+        "parallel.prefetch=0",
+        "parallel.bucket_bytes=3000",
+        "optimizer.freeze=[\"*o_proj*\"]"},
+       kAll},
+      {"all_dp2_tp2_zero3",
+       {"parallel.dp=2",
+        "parallel.tp=2",
+        "parallel.zero=3",
+        "parallel.reshard_after_forward=false"},
+       kAll},
+      {"all_dp2_pp2_zero3_tied",
+       {"parallel.dp=2",
+        "parallel.pp=2",
+        "parallel.zero=3",
+        "memory.recompute=full",
+        "model.tie_word_embeddings=true"},
+       kAll},
+      {"all_dp4_zero3_group2",
+       {"parallel.dp=4", "parallel.zero=3", "parallel.zero_group=2"},
+       kAll},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts,
+                         OffloadBits,
+                         testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
 
 int64_t disk_bytes(const RunConfig& config, int pp) {
   return predict_memory(config).at(pp).disk_bytes();
@@ -91,7 +151,6 @@ TEST_F(Offload, MovesTheWholeStateOnceAStep) {
   for (const char* plan : {"dp1", "tp2_pp2", "dp2_zero1", "dp3_zero2"}) {
     const Overrides overrides = plan_overrides(plan) + on_file();
     const RunConfig config = checked_tiny_run(overrides);
-    IoBytes before;
     run_of(overrides, 2, [&](Trainer& trainer, DeviceMesh& mesh) {
       const SpilledArrays& arrays = trainer.trained().offloaded()->arrays();
       EXPECT_EQ(arrays.nbytes(), disk_bytes(config, mesh.coord().pp)) << plan;
@@ -109,10 +168,63 @@ TEST_F(Offload, MovesTheWholeStateOnceAStep) {
   }
 }
 
+// Gradients are read, added to and written in each microbatch, but for the
+// first, and read for the update.
+TEST_F(Offload, MovesGradientsInEachMicrobatch) {
+  const Overrides overrides = plan_overrides("dp2_zero2") +
+                              on_file(kGradients) +
+                              Overrides{"training.microbatch_size=1"};
+  const RunConfig config = checked_tiny_run(overrides);
+  run_of(overrides, 3, [&](Trainer& trainer, DeviceMesh& mesh) {
+    const TrainedParameters& trained = trainer.trained();
+    const SpilledArrays& arrays = trained.offloaded()->arrays();
+    EXPECT_EQ(arrays.nbytes(), disk_bytes(config, mesh.coord().pp));
+    EXPECT_EQ(trained.gradient_bytes(), 0);
+    EXPECT_EQ(this_rank_memory().use().current[MemoryCategory::kGradients], 0);
+    EXPECT_GT(trained.bucket_bytes(), 0);
+    const IoBytes moved = arrays.file().moved();
+    EXPECT_GE(moved.read, trainer.steps_done() * arrays.nbytes());
+    EXPECT_GE(moved.written, trainer.steps_done() * arrays.nbytes());
+  });
+}
+
+// And parameters at least once for each gathering's rank, and for the update.
+TEST_F(Offload, MovesParametersWithTheirUnits) {
+  const Overrides overrides =
+      plan_overrides("dp2_zero3") + on_file(kAll) +
+      Overrides{"optimizer.freeze=[\"model.layers.0.*\"]"};
+  const RunConfig config = checked_tiny_run(overrides);
+  run_of(overrides, 3, [&](Trainer& trainer, DeviceMesh& mesh) {
+    const TrainedParameters& trained = trainer.trained();
+    EXPECT_EQ(trained.offloaded()->nbytes(),
+              disk_bytes(config, mesh.coord().pp));
+    EXPECT_EQ(trained.parameter_bytes(), 0);
+    // Rotary frequencies alone.
+    EXPECT_LE(this_rank_memory().use().current[MemoryCategory::kParameters],
+              config.model.head_dim / 2 * int64_t{sizeof(float)});
+    EXPECT_GE(trained.offloaded()->moved().read,
+              trainer.steps_done() * trained.offloaded()->nbytes());
+  });
+}
+
 TEST_F(Offload, VerifyComparesWithOneRankInMemory) {
-  const VerifyReport report =
-      verify_layout(checked_tiny_run(plan_overrides("dp2_zero1") + on_file()));
-  EXPECT_TRUE(report.is_equal()) << to_text(report);
+  for (const std::string& states : {kOptimizer, kGradients, kAll}) {
+    const VerifyReport report = verify_layout(
+        checked_tiny_run(plan_overrides("dp2_zero3") + on_file(states)));
+    EXPECT_TRUE(report.is_equal()) << to_text(report);
+  }
+}
+
+// What makes a split wrong makes it wrong on file.
+TEST_F(Offload, VerifyFindsWhatIsForgotten) {
+  for (const Break broken :
+       {Break::kLastMicrobatchOnly, Break::kRescaleRunningSum}) {
+    const VerifyReport report = verify_layout(
+        checked_tiny_run(plan_overrides("dp2_zero2") + on_file(kGradients) +
+                         Overrides{"training.microbatch_size=1"}),
+        {.num_steps = 2, .broken = broken});
+    EXPECT_FALSE(report.is_equal());
+  }
 }
 
 TEST_F(Offload, TwoRunsMayShareAFolder) {

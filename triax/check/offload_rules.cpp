@@ -11,6 +11,7 @@
 #include "triax/plan/offload.h"
 #include "triax/plan/sharding.h"
 #include "triax/plan/stage_split.h"
+#include "triax/plan/zero_stages.h"
 
 namespace triax {
 namespace {
@@ -90,11 +91,13 @@ void check_offload_states(Findings& findings) {
                       config.parallel.zero),
           "use parallel.zero = 2, or leave \"gradients\" out");
   }
-  if (states.parameters && config.parallel.zero < 3) {
-    needs(fmt::format("parameters lie whole in memory with zero = {}, where "
-                      "products read them",
-                      config.parallel.zero),
-          "use parallel.zero = 3, or leave \"parameters\" out");
+  if (states.parameters && !splits_parameters(config.parallel)) {
+    needs(fmt::format("parameters lie whole in memory with zero = {} and {} "
+                      "shard{}, where products read them",
+                      config.parallel.zero,
+                      num_shards(config.parallel),
+                      num_shards(config.parallel) == 1 ? "" : "s"),
+          "use parallel.zero = 3 with dp above 1, or leave \"parameters\" out");
   }
   if ((states.gradients || states.parameters) && !states.optimizer) {
     needs(

@@ -127,11 +127,16 @@ class StageCount {
         line.formula = fmt::format("{} on disk", format_bytes(line.disk_bytes));
       }
     }
-    lines.push_back({"windows",
-                     spill_window_bytes(config_, layouts_),
-                     fmt::format("at most {} of {} elements of what is on disk",
-                                 kSpillWindows,
-                                 format_count(kSpillWindowElements))});
+    lines.push_back(
+        {"windows",
+         spill_buffer_bytes(config_, layouts_),
+         fmt::format("of what is on disk: at most {} of {} elements "
+                     "in an update, or {} parts of gradients and {} of "
+                     "units",
+                     kSpillWindows,
+                     format_count(kSpillWindowElements),
+                     kMaxGradientParts,
+                     2 + config_.parallel.prefetch)});
   }
 
   std::string gathered_formula() const {

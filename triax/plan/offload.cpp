@@ -5,6 +5,7 @@
 
 #include "triax/base/dtype.h"
 #include "triax/config/pattern_setting.h"
+#include "triax/plan/parameter_units.h"
 
 namespace triax {
 namespace {
@@ -21,16 +22,75 @@ int64_t parameter_bytes(const RunConfig& config) {
   return dtype_bytes(parameter_dtype(config.training.precision));
 }
 
-FlatLayout trained_layout_of(const RunConfig& config,
-                             const std::vector<ParameterLayout>& stored) {
+/// One stage's parameters in the order in which backward finishes them.
+struct StageParameters {
+  std::vector<ParameterLayout> all;
+  std::vector<bool> is_trained;
   std::vector<ParameterLayout> trained;
-  for (auto layout = stored.rbegin(); layout != stored.rend(); ++layout) {
-    const std::string& name = layout->pieces.front().logical_name;
-    if (!pattern_setting(config.optimizer, name).is_frozen) {
-      trained.push_back(*layout);
+};
+
+StageParameters stage_parameters(const RunConfig& config,
+                                 const std::vector<ParameterLayout>& stored) {
+  StageParameters parameters;
+  parameters.all.assign(stored.rbegin(), stored.rend());
+  for (const ParameterLayout& layout : parameters.all) {
+    const std::string& name = layout.pieces.front().logical_name;
+    parameters.is_trained.push_back(
+        !pattern_setting(config.optimizer, name).is_frozen);
+    if (parameters.is_trained.back()) {
+      parameters.trained.push_back(layout);
     }
   }
-  return flat_layout(config, trained);
+  return parameters;
+}
+
+FlatLayout trained_layout_of(const RunConfig& config,
+                             const std::vector<ParameterLayout>& stored) {
+  return flat_layout(config, stage_parameters(config, stored).trained);
+}
+
+/// Elements of the frozen parameters on file: buckets that no gradient has.
+int64_t frozen_numel(const RunConfig& config,
+                     const std::vector<ParameterLayout>& stored) {
+  const StageParameters parameters = stage_parameters(config, stored);
+  const FlatLayout all =
+      unit_layout(config, parameters.all, parameters.is_trained).flat;
+  return spill_layout(all).numel -
+         spill_layout(flat_layout(config, parameters.trained)).numel;
+}
+
+int64_t gradient_part_bytes(const RunConfig& config,
+                            const FlatLayout& layout,
+                            const SpillLayout& spill) {
+  if (!offloaded_states(config).gradients) {
+    return 0;
+  }
+  int64_t largest = 0;
+  for (const Range& bucket : spill.buckets) {
+    largest = std::max(largest, bucket.length);
+  }
+  // One replica has no buckets but those of its file.
+  const int num_blocks =
+      splits_gradients(config.parallel) ? 0 : kMaxGradientBlocks;
+  return master_bytes(config) *
+         (kMaxGradientParts * largest + num_blocks * layout.largest_bucket());
+}
+
+/// Of units that are sent, and of one that is read ahead.
+int64_t parameter_part_bytes(const RunConfig& config,
+                             const std::vector<ParameterLayout>& stored) {
+  if (!offloaded_states(config).parameters) {
+    return 0;
+  }
+  const StageParameters parameters = stage_parameters(config, stored);
+  const UnitLayout units =
+      unit_layout(config, parameters.all, parameters.is_trained);
+  int64_t largest = 0;
+  for (const ParameterUnit& unit : units.units) {
+    largest = std::max(largest, unit.range.length);
+  }
+  return parameter_bytes(config) * (2 + config.parallel.prefetch) *
+         whole_blocks(largest / num_shards(config.parallel));
 }
 
 }  // namespace
@@ -93,21 +153,30 @@ SpilledBytes spilled_bytes(const RunConfig& config, const FlatLayout& layout) {
 
 SpilledBytes spilled_bytes_of_rank(const RunConfig& config,
                                    const std::vector<ParameterLayout>& stored) {
-  return spilled_bytes(config, trained_layout_of(config, stored));
+  SpilledBytes bytes = spilled_bytes(config, trained_layout_of(config, stored));
+  if (bytes.parameters > 0) {
+    bytes.parameters += parameter_bytes(config) * frozen_numel(config, stored);
+  }
+  return bytes;
 }
 
-int64_t spill_window_bytes(const RunConfig& config,
+int64_t spill_buffer_bytes(const RunConfig& config,
                            const std::vector<ParameterLayout>& stored) {
   const FlatLayout layout = trained_layout_of(config, stored);
-  const int64_t numel = spill_layout(layout).numel;
-  if (numel == 0) {
+  const SpillLayout spill = spill_layout(layout);
+  if (spill.numel == 0) {
     return 0;
   }
-  const int64_t of_element = spilled_bytes(config, layout).total() / numel;
-  const int64_t windows =
-      (numel + kSpillWindowElements - 1) / kSpillWindowElements;
-  return of_element * std::min<int64_t>(windows, kSpillWindows) *
-         std::min(numel, kSpillWindowElements);
+  const int64_t of_element =
+      spilled_bytes(config, layout).total() / spill.numel;
+  const int64_t num_windows =
+      (spill.numel + kSpillWindowElements - 1) / kSpillWindowElements;
+  const int64_t windows = of_element *
+                          std::min<int64_t>(num_windows, kSpillWindows) *
+                          std::min(spill.numel, kSpillWindowElements);
+  return std::max(windows,
+                  gradient_part_bytes(config, layout, spill) +
+                      parameter_part_bytes(config, stored));
 }
 
 std::string offload_folder(const RunConfig& config) {

@@ -66,8 +66,14 @@ SpilledBytes spilled_bytes_of_rank(const RunConfig& config,
 inline constexpr int64_t kSpillWindowElements = int64_t{1} << 18;
 inline constexpr int kSpillWindows = 4;
 
-/// Bytes of memory that the windows of an update take.
-int64_t spill_window_bytes(const RunConfig& config,
+/// Parts of buckets that are in memory while gradients add up on file: as many
+/// are read ahead, and as many written, as buckets are on their way.
+inline constexpr int kMaxGradientParts = 2 * kMaxGradientBlocks;
+
+/// Bytes of memory that what is on file takes on its way: the windows of an
+/// update, or before it the parts of gradients (and their buckets, where one
+/// replica has no others) and of parameters.
+int64_t spill_buffer_bytes(const RunConfig& config,
                            const std::vector<ParameterLayout>& stored);
 
 /// Bytes that an element of the optimizer's state takes: its own states and the

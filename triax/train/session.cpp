@@ -205,12 +205,12 @@ class Session {
         format_bytes(stages[mesh_.coord().pp].total_bytes()),
         format_bytes(trainer.trained().parameter_bytes()),
         format_bytes(trainer.trained().gradient_bytes()),
-        format_bytes(trainer.trained().optimizer_bytes())));
+        format_bytes(trainer.trained().optimizer_memory_bytes())));
     if (const OffloadedShard* shard = trainer.trained().offloaded()) {
       const SpillFile& file = shard->arrays().file();
       display_.say(fmt::format(
           "rank 0 offloads {} to {} ({}, {})",
-          format_bytes(file.nbytes()),
+          format_bytes(shard->nbytes()),
           offload_folder(config_),
           file.is_direct() ? "past the page cache" : "through the page cache",
           file.engine_name()));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/train/trained_parameters.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -91,13 +93,19 @@ void TrainedParameters::lay_out() {
     }
     sharded_slots_.push_back(slots[index]);
   }
+  std::vector<PartPlace> places;
+  if (has_parameters_on_file()) {
+    places = offloaded_->parameter_places(
+        units, [&](int parameter) { return is_trained[order[parameter]]; });
+  }
   sharded_ = std::make_unique<ShardedParameters>(
       std::move(units),
       to_scalar_type(parameter_dtype(config_.training.precision)),
       *groups_.shards(),
       ShardedParametersOptions{
           .prefetch = config_.parallel.prefetch,
-          .reshard_after_forward = config_.parallel.reshard_after_forward});
+          .reshard_after_forward = config_.parallel.reshard_after_forward},
+      std::move(places));
 }
 
 void TrainedParameters::draw() {
@@ -143,7 +151,11 @@ void TrainedParameters::make_gradients() {
   }
   const MemoryScope memory(MemoryCategory::kGradients);
   gradients_ = make_replica_gradients(
-      config_.parallel.zero, std::move(parameters), layout_, groups_);
+      config_.parallel.zero,
+      std::move(parameters),
+      layout_,
+      groups_,
+      offloaded_ ? offloaded_->gradients() : GradientFile{});
 }
 
 void TrainedParameters::make_optimizer_slices() {
@@ -159,10 +171,13 @@ void TrainedParameters::make_optimizer_slices() {
     const ParameterSetting& setting = settings.at(slot.layout.name);
     if (broken_ != Break::kShardNotUpdated || groups_.shard() == 0) {
       slices.push_back(slice);
-      optimized.push_back({.parameter = owned_parameter(slice),
-                           .gradient = gradients_->owned(slice),
-                           .lr_scale = setting.lr_scale,
-                           .weight_decay = setting.weight_decay});
+      optimized.push_back(
+          {.parameter =
+               has_parameters_on_file() ? at::Tensor() : owned_parameter(slice),
+           .gradient = has_gradients_on_file() ? at::Tensor()
+                                               : gradients_->owned(slice),
+           .lr_scale = setting.lr_scale,
+           .weight_decay = setting.weight_decay});
     }
   }
   const MemoryScope memory(MemoryCategory::kOptimizer);
@@ -235,27 +250,45 @@ void TrainedParameters::sum() {
     sharded_->rethrow_failure();
   }
   gradients_->finish();
-  for (const ShardSlice& slice : mine_) {
-    const ParameterLayout& layout = slot_of(slice).layout;
-    const bool is_skipped = layout.is_gradient_partial
-                                ? broken_ == Break::kSkipKvSum
-                                : broken_ == Break::kSkipSequenceSum;
-    if (!is_skipped) {
-      partial_.sum(gradients_->owned(slice), slice.elements, layout);
-    }
-  }
+  sum_partial();
   if (broken_ != Break::kUntie) {
     sum_tied();
   }
 }
 
+void TrainedParameters::sum_partial() {
+  const auto is_summed = [&](const ShardSlice& slice) {
+    const ParameterLayout& layout = slot_of(slice).layout;
+    const bool is_skipped = layout.is_gradient_partial
+                                ? broken_ == Break::kSkipKvSum
+                                : broken_ == Break::kSkipSequenceSum;
+    return !is_skipped && partial_.is_partial(layout);
+  };
+  std::vector<ShardSlice> slices;
+  std::copy_if(
+      mine_.begin(), mine_.end(), std::back_inserter(slices), is_summed);
+  gradients_->visit_owned(
+      slices,
+      /*is_written=*/true,
+      [&](size_t i, const Range& elements, const at::Tensor& values) {
+        partial_.sum(values, elements, slot_of(slices[i]).layout);
+      });
+}
+
 void TrainedParameters::sum_tied() {
   // Both stages cut a tied weight alike: its bucket holds nothing else.
-  for (const ShardSlice& slice : mine_) {
-    if (is_tied_across_stages(config_, slot_of(slice).layout)) {
-      all_reduce(*mesh_.tied_stages(), gradients_->owned(slice));
-    }
-  }
+  std::vector<ShardSlice> slices;
+  std::copy_if(mine_.begin(),
+               mine_.end(),
+               std::back_inserter(slices),
+               [&](const ShardSlice& slice) {
+                 return is_tied_across_stages(config_, slot_of(slice).layout);
+               });
+  gradients_->visit_owned(slices,
+                          /*is_written=*/true,
+                          [&](size_t, const Range&, const at::Tensor& values) {
+                            all_reduce(*mesh_.tied_stages(), values);
+                          });
 }
 
 bool TrainedParameters::is_tied_copy(const ParameterSlot& slot) const {
@@ -264,13 +297,15 @@ bool TrainedParameters::is_tied_copy(const ParameterSlot& slot) const {
 
 ExactSum TrainedParameters::owned_squares() const {
   ExactSum sum;
-  for (const ShardSlice& slice : mine_) {
-    const ParameterSlot& slot = slot_of(slice);
-    if (!is_tied_copy(slot)) {
-      add_owned_squares(
-          sum, gradients_->owned(slice), slice.elements, slot.layout);
-    }
-  }
+  gradients_->visit_owned(
+      mine_,
+      /*is_written=*/false,
+      [&](size_t i, const Range& elements, const at::Tensor& values) {
+        const ParameterSlot& slot = slot_of(mine_[i]);
+        if (!is_tied_copy(slot)) {
+          add_owned_squares(sum, values, elements, slot.layout);
+        }
+      });
   return sum;
 }
 

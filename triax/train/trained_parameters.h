@@ -93,6 +93,10 @@ class TrainedParameters {
   int64_t bucket_bytes() const { return gradients_->bucket_bytes(); }
   /// Wherever it lies.
   int64_t optimizer_bytes() const { return optimizer_->state_bytes(); }
+  /// Of it in memory.
+  int64_t optimizer_memory_bytes() const {
+    return optimizer_->is_offloaded() ? 0 : optimizer_bytes();
+  }
   /// What of it lies on file; nullptr: nothing.
   const OffloadedShard* offloaded() const { return offloaded_.get(); }
 
@@ -103,7 +107,14 @@ class TrainedParameters {
   void make_gradients();
   void make_optimizer_slices();
   void watch_parts();
+  void sum_partial();
   void sum_tied();
+  bool has_gradients_on_file() const {
+    return offloaded_ && offloaded_->has_gradients();
+  }
+  bool has_parameters_on_file() const {
+    return offloaded_ && offloaded_->has_parameters();
+  }
   bool is_tied_copy(const ParameterSlot& slot) const;
   bool has_split_gradients() const;
   const ParameterSlot& slot_of(const ShardSlice& slice) const {
