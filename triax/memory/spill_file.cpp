@@ -108,8 +108,8 @@ void allocate(int fd,
 }
 
 Descriptor make_file(const std::string& dir,
-                   int64_t nbytes,
-                   const std::string& what) {
+                     int64_t nbytes,
+                     const std::string& what) {
   Descriptor file(open_nameless(dir));
   if (file.get() < 0) {
     throw Error("no file for ",
