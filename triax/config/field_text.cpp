@@ -32,7 +32,7 @@ std::string number_type(const Field& field, std::string_view kind) {
   if (std::isfinite(bounds.max)) {
     text += fmt::format(", {} {}",
                         bounds.is_max_excluded ? "<" : "≤",
-                        bounds.max < 1e15 ? fmt::format("{:.12g}", bounds.max)
+                        bounds.max < 1e15 ? fmt::format("{:.15g}", bounds.max)
                                           : fmt::format("{:.0f}", bounds.max));
   }
   return text;
