@@ -590,5 +590,45 @@ TEST(Load, ATableWithoutANameIsASyntaxError) {
   EXPECT_NE(loaded.problems[0].rule, "syntax");
 }
 
+// "LINE: FROM -> TO" of each change that is safe.
+std::string edits_of(const std::string& text) {
+  std::string all;
+  for (const Problem& problem : parse_config(text, "a.toml").problems) {
+    if (problem.edit) {
+      all += std::to_string(problem.edit->position.line) + ": " +
+             problem.edit->from + " -> " + problem.edit->to + "\n";
+    }
+  }
+  return all;
+}
+
+TEST(SafeEdits, RenameWhatIsSurelyMeant) {
+  EXPECT_EQ(edits_of("[training]\nstpes = 3\n"), "2: stpes -> steps\n");
+  EXPECT_EQ(edits_of("[model]\nnum_hidden_layer = 2\n"),
+            "2: num_hidden_layer -> num_hidden_layers\n");
+  EXPECT_EQ(edits_of("[trainning]\nsteps = 3\nseed = 1\n"),
+            "1: trainning -> training\n");
+}
+
+TEST(SafeEdits, AreNoneWhereAnythingElseCouldBeMeant) {
+  // Set already, above or below.
+  EXPECT_EQ(edits_of("[training]\nstpes = 3\nsteps = 4\n"), "");
+  EXPECT_EQ(edits_of("[training]\nsteps = 4\nstpes = 3\n"), "");
+  // The value does not fit.
+  EXPECT_EQ(edits_of("[training]\nstpes = \"many\"\n"), "");
+  EXPECT_EQ(edits_of("[training]\nstpes = -1\n"), "");
+  // Another section, a digit, as near to two keys.
+  EXPECT_EQ(edits_of("[training]\nlr = 1e-3\n"), "");
+  EXPECT_EQ(edits_of("[training]\ngradient_clipp1ng = 1.0\n"), "");
+  EXPECT_EQ(edits_of("[parallel]\nxp = 1\n"), "");
+  // The section is there already, or a key of it would be unknown.
+  EXPECT_EQ(edits_of("[trainning]\nsteps = 3\n[training]\nseed = 1\n"), "");
+  EXPECT_EQ(edits_of("[trainning]\nsteps = 3\nnonsense = 1\n"), "");
+  // Not of the file.
+  EXPECT_FALSE(parse_config("", "a.toml", {"training.stpes=3"})
+                   .problems.at(0)
+                   .edit.has_value());
+}
+
 }  // namespace
 }  // namespace triax
