@@ -10,21 +10,25 @@
 #include "triax/base/error.h"
 #include "triax/data_parallel/flat_buffer.h"
 #include "triax/data_parallel/gradient_hooks.h"
+#include "triax/data_parallel/gradient_sums.h"
 #include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 
 namespace triax {
 ShardedGradients::ShardedGradients(std::vector<at::Tensor> parameters,
                                    FlatLayout layout,
-                                   ReplicaGroups& groups)
+                                   ReplicaGroups& groups,
+                                   std::optional<at::ScalarType> sent_as)
     : parameters_(std::move(parameters)),
       layout_(std::move(layout)),
       groups_(groups),
-      shard_(at::zeros({layout_.shard_numel()}, options_like(parameters_))),
+      sent_as_(groups.shards() == nullptr ? std::nullopt : sent_as),
+      shard_(at::zeros({layout_.shard_numel()}, gradient_options(parameters_))),
       bucket_of_(parameters_.size()),
       open_(layout_.buckets.size()),
       is_late_(layout_.buckets.size()),
       self_(std::make_shared<ShardedGradients*>(this)) {
+  widen_gradients(parameters_);
   for (size_t b = 0; b < layout_.buckets.size(); ++b) {
     for (const int parameter : layout_.buckets[b].parameters) {
       bucket_of_[parameter] = static_cast<int>(b);
@@ -86,7 +90,11 @@ void ShardedGradients::finish() {
   free_.clear();
   num_blocks_ = 0;
   if (groups_.shards() != nullptr && groups_.replicas() != nullptr) {
-    all_reduce(*groups_.replicas(), shard_);
+    GradientSums sums(sent_as_);
+    for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+      sums.all_reduce(*groups_.replicas(), part_of_shard(static_cast<int>(b)));
+    }
+    sums.wait();
   }
 }
 
@@ -141,6 +149,24 @@ at::Tensor ShardedGradients::take_block() {
   return block;
 }
 
+void ShardedGradients::give_back(at::Tensor block) {
+  if (num_blocks_ > kMaxGradientBlocks) {
+    --num_blocks_;
+  } else {
+    free_.push_back(std::move(block));
+  }
+}
+
+at::Tensor ShardedGradients::narrow_copy(const at::Tensor& block, int bucket) {
+  while (reductions_.size() >= kMaxGradientBlocks) {
+    settle_oldest();
+  }
+  most_copies_ =
+      std::max(most_copies_, static_cast<int>(reductions_.size()) + 1);
+  const MemoryScope memory(MemoryCategory::kCommunication);
+  return in_bucket(block, bucket).to(*sent_as_);
+}
+
 void ShardedGradients::start_ready() {
   while (next_bucket_ < layout_.buckets.size() && missing_[next_bucket_] == 0) {
     const int bucket = static_cast<int>(next_bucket_++);
@@ -157,10 +183,14 @@ void ShardedGradients::start(int bucket) {
   }
   unset_gradients(bucket);
   is_late_[bucket] = false;
-  const at::Tensor block = std::exchange(open_[bucket], at::Tensor());
-  const at::Tensor whole = in_bucket(block, bucket);
+  at::Tensor sent = std::exchange(open_[bucket], at::Tensor());
+  if (sent_as_) {
+    const at::Tensor copy = narrow_copy(sent, bucket);
+    give_back(std::exchange(sent, copy));
+  }
+  const at::Tensor whole = in_bucket(sent, bucket);
   const int64_t length = whole.numel() / layout_.num_shards;
-  reductions_.push_back({bucket, block, Work()});
+  reductions_.push_back({bucket, sent, Work()});
   if (Group* shards = groups_.shards()) {
     reductions_.back().work = shards->reduce_scatter_async(
         as_buffer(whole),
@@ -172,12 +202,10 @@ void ShardedGradients::settle_oldest() {
   Reduction& oldest = reductions_.front();
   oldest.work.wait();
   const at::Tensor mine = part_of_shard(oldest.bucket);
-  mine.add_(in_bucket(oldest.block, oldest.bucket)
+  mine.add_(in_bucket(oldest.sent, oldest.bucket)
                 .narrow(0, groups_.shard() * mine.numel(), mine.numel()));
-  if (num_blocks_ > kMaxGradientBlocks) {
-    --num_blocks_;
-  } else {
-    free_.push_back(oldest.block);
+  if (!sent_as_) {
+    give_back(oldest.sent);
   }
   reductions_.pop_front();
 }
@@ -249,7 +277,10 @@ int64_t ShardedGradients::nbytes() const {
 }
 
 int64_t ShardedGradients::bucket_bytes() const {
-  return most_blocks_ * layout_.largest_bucket() * shard_.element_size();
+  const auto copy_size =
+      static_cast<int64_t>(sent_as_ ? c10::elementSize(*sent_as_) : 0);
+  return layout_.largest_bucket() *
+         (most_blocks_ * shard_.element_size() + most_copies_ * copy_size);
 }
 
 }  // namespace triax
