@@ -3,7 +3,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <limits>
@@ -95,11 +95,12 @@ std::vector<ParameterLayout> sorted_layouts(const RunConfig& config,
   return layouts;
 }
 
-at::Tensor stored(const ParameterSlot& slot, SlotTensor which) {
+at::Tensor stored(const ParameterSlot& slot,
+                  at::ScalarType dtype,
+                  const SlotTensor& which) {
   const at::Tensor tensor = which(slot);
-  return (tensor.defined() ? tensor : at::zeros_like(slot.tensor))
-      .detach()
-      .contiguous();
+  return tensor.defined() ? tensor.detach().to(dtype).contiguous()
+                          : at::zeros(slot.layout.shape, dtype);
 }
 
 }  // namespace
@@ -124,7 +125,7 @@ at::Tensor gradient_of(const ParameterSlot& slot) {
 GatheredTensors gather_logical(const RunConfig& config,
                                DeviceMesh& mesh,
                                const std::vector<ParameterSlot*>& slots,
-                               SlotTensor which) {
+                               const SlotTensor& which) {
   std::map<std::string, ParameterSlot*> mine;
   for (ParameterSlot* slot : slots) {
     mine[slot->layout.name] = slot;
@@ -140,7 +141,7 @@ GatheredTensors gather_logical(const RunConfig& config,
     for (const auto& layout :
          sorted_layouts(config, parts[coord.pp], coord.tp)) {
       if (rank == world.rank()) {
-        const at::Tensor tensor = stored(*mine.at(layout.name), which);
+        const at::Tensor tensor = stored(*mine.at(layout.name), dtype, which);
         if (rank == 0) {
           assembler.place(tensor, layout, rank);
         } else {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/train/trained_parameters.h"
 
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,6 +30,19 @@ std::map<std::string, ParameterSetting> settings_by_name(
     settings[layout.name] = parameter_setting(config.optimizer, layout);
   }
   return settings;
+}
+
+/// Unset: gradients travel as they are.
+std::optional<at::ScalarType> sent_as(ReduceDtype dtype) {
+  switch (dtype) {
+    case ReduceDtype::kGradients:
+      return std::nullopt;
+    case ReduceDtype::kBf16:
+      return at::kBFloat16;
+    case ReduceDtype::kFp16:
+      return at::kHalf;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -71,8 +89,11 @@ void TrainedParameters::make_gradients() {
     parameters_ = std::make_unique<FlatParameters>(parameters, layout_);
   }
   const MemoryScope memory(MemoryCategory::kGradients);
-  gradients_ = make_replica_gradients(
-      config_.parallel.zero, std::move(parameters), layout_, groups_);
+  gradients_ = make_replica_gradients(config_.parallel.zero,
+                                      std::move(parameters),
+                                      layout_,
+                                      groups_,
+                                      sent_as(config_.parallel.reduce_dtype));
 }
 
 void TrainedParameters::make_optimizer_slices() {
@@ -183,6 +204,49 @@ ExactSum TrainedParameters::owned_squares() const {
     }
   }
   return sum;
+}
+
+bool TrainedParameters::has_finite_gradients() const {
+  // Squares of fp32 numbers stay finite in fp64.
+  return std::all_of(mine_.begin(), mine_.end(), [this](const auto& slice) {
+    return std::isfinite(sum_of_squares(gradients_->owned(slice)));
+  });
+}
+
+at::Tensor TrainedParameters::owned_master(size_t slice) const {
+  // A break leaves some ranks without an optimizer.
+  return optimizer_->tensors().empty()
+             ? owned_parameter(mine_[slice])
+             : optimizer_->master(static_cast<int64_t>(slice));
+}
+
+std::map<std::string, at::Tensor> TrainedParameters::gather_masters() const {
+  const at::ScalarType dtype =
+      to_scalar_type(master_dtype(config_.training.precision));
+  std::map<std::string, at::Tensor> masters;
+  for (const ParameterSlot* slot : rank_model_.slots) {
+    if (!slot->tensor.requires_grad()) {
+      masters[slot->layout.name] = slot->tensor.detach().to(dtype);
+    }
+  }
+  // Each element has one owner: the others add nothing.
+  std::vector<at::Tensor> flat;
+  for (const ParameterSlot* slot : trained_) {
+    flat.push_back(at::zeros({slot->layout.numel()}, dtype));
+    masters[slot->layout.name] = flat.back().view(slot->layout.shape);
+  }
+  for (size_t i = 0; i < mine_.size(); ++i) {
+    const Range& elements = mine_[i].elements;
+    flat[mine_[i].parameter]
+        .narrow(0, elements.start, elements.length)
+        .copy_(owned_master(i));
+  }
+  if (Group* shards = groups_.shards()) {
+    for (const at::Tensor& whole : flat) {
+      all_reduce(*shards, whole);
+    }
+  }
+  return masters;
 }
 
 void TrainedParameters::update(double lr, double gradient_scale) {

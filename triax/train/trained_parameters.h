@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "triax/base/exact_sum.h"
@@ -44,9 +46,14 @@ class TrainedParameters {
   void sum();
   /// `lr` of this step; the gradients are multiplied with `gradient_scale`.
   void update(double lr, double gradient_scale);
+  /// Updates made: what the learning rate goes by.
+  int64_t num_updates() const { return optimizer_->num_steps(); }
 
   /// After sum(): the squares that this rank counts of the global norm.
   ExactSum owned_squares() const;
+  /// After sum(): whether each gradient that this rank updates with is finite,
+  /// those included whose squares another rank counts.
+  bool has_finite_gradients() const;
   /// False where another rank counts all of this rank's squares.
   bool counts_squares() const { return groups_.is_first_replica(); }
 
@@ -68,17 +75,24 @@ class TrainedParameters {
   /// dtype, and the memory itself.
   at::Tensor owned_parameter(const ShardSlice& slice) const;
 
+  /// What is updated of each stored parameter, whole, by the layout's name: its
+  /// master in master_dtype(), or what is frozen, widened. Every rank must
+  /// call.
+  std::map<std::string, at::Tensor> gather_masters() const;
+
   /// The trained parameters and their padding, in fact or in count.
   int64_t parameter_bytes() const;
   int64_t gradient_bytes() const { return gradients_->nbytes(); }
   int64_t bucket_bytes() const { return gradients_->bucket_bytes(); }
   int64_t optimizer_bytes() const { return optimizer_->state_bytes(); }
+  const Optimizer& optimizer() const { return *optimizer_; }
 
  private:
   void make_gradients();
   void make_optimizer_slices();
   void watch_parts();
   void sum_tied();
+  at::Tensor owned_master(size_t slice) const;
   bool is_tied_copy(const ParameterSlot& slot) const;
   bool has_split_gradients() const;
   const ParameterSlot& slot_of(const ShardSlice& slice) const {
