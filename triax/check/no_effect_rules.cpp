@@ -20,6 +20,9 @@ std::vector<Condition> conditions(const RunConfig& config) {
   const bool is_llama = config.model.family == ModelFamily::kLlama;
   const bool is_llama3 = is_llama && config.model.rope_scaling.type == "llama3";
   const bool validates = config.training.validate_every > 0;
+  const bool is_fp16 = config.training.precision == Precision::kFp16;
+  const std::string_view only_fp16 =
+      "only training.precision = \"fp16\" has a loss scale";
   const bool splits_alone =
       config.parallel.pp > 1 && config.parallel.stages.empty();
   const std::string_view only_llama = "gpt2 has no rotary angles";
@@ -49,6 +52,9 @@ std::vector<Condition> conditions(const RunConfig& config) {
        num_shards(config.parallel) > 1,
        "one replica holds everything, whatever the stage"},
       {"parallel.zero_group", config.parallel.zero > 0, "parallel.zero is 0"},
+      {"parallel.reduce_dtype",
+       config.parallel.dp > 1,
+       "dp is 1, and only replicas send gradients"},
       {"parallel.weigh_embedding_and_head",
        splits_alone,
        "it needs stages = \"auto\" and a pp above 1"},
@@ -56,6 +62,9 @@ std::vector<Condition> conditions(const RunConfig& config) {
        config.memory.recompute == Recompute::kEveryK,
        "only recompute = \"every_k\" has groups of layers"},
       {"data.validation", validates, "training.validate_every is 0"},
+      {"training.initial_loss_scale", is_fp16, only_fp16},
+      {"training.min_loss_scale", is_fp16, only_fp16},
+      {"training.loss_scale_window", is_fp16, only_fp16},
       {"training.validation_batches",
        validates,
        "training.validate_every is 0"},
