@@ -67,6 +67,15 @@ class MoreFacts {
       add("decoupled_decay", is_decoupled, keys, false);
     }
     add_adam_defaults();
+    if (is_fp16()) {
+      const std::string fp16 = "fp16.";
+      const Whole power = whole_at(config_, fp16 + "initial_scale_power");
+      if (power && *power >= 0 && *power <= 32) {
+        add("initial_loss_scale", std::exp2(*power), {power.key}, false);
+      }
+      add("min_loss_scale", real_at(config_, fp16 + "min_loss_scale"));
+      add("loss_scale_window", whole_at(config_, fp16 + "loss_scale_window"));
+    }
     const bool is_cosine = facts_.lr_schedule.value_or("") == "WarmupCosineLR";
     const Real ratio = real_at(config_, "scheduler.params.cos_min_ratio");
     if (is_cosine && facts_.lr) {
@@ -95,6 +104,10 @@ class MoreFacts {
     usual("beta1", "betas", 0.9);
     usual("beta2", "betas", 0.999);
     usual("adam_eps", "eps", 1e-8);
+  }
+
+  bool is_fp16() const {
+    return facts_.precision && *facts_.precision == "fp16";
   }
 
   // Its OptimizerConfig.decoupled_weight_decay is on, and no argument says
@@ -136,6 +149,13 @@ class MoreFacts {
     }
     if (facts_.optimizer && *facts_.optimizer == "sgd") {
       number(args, "momentum", "sgd-momentum");
+    }
+    if (is_fp16()) {
+      number(args, "initial_loss_scale", "initial-loss-scale");
+      number(args, "min_loss_scale", "min-loss-scale");
+      if (const Whole window = whole_at(config_, "loss-scale-window")) {
+        add("loss_scale_window", window);
+      }
     }
   }
 
@@ -389,6 +409,16 @@ std::vector<std::pair<std::string, std::string>> companions(
   return {};
 }
 
+namespace {
+
+const char* reduce_word(ReduceDtype dtype) {
+  return dtype == ReduceDtype::kBf16   ? "bf16"
+         : dtype == ReduceDtype::kFp16 ? "fp16"
+                                       : "fp32";
+}
+
+}  // namespace
+
 std::vector<NamedFact> more_facts(const LoadedConfig& loaded) {
   const ModelConfig& model = loaded.config.model;
   const OptimizerConfig& optimizer = loaded.config.optimizer;
@@ -401,7 +431,9 @@ std::vector<NamedFact> more_facts(const LoadedConfig& loaded) {
       {"linear_bias", is_gpt2, {"model.family"}},
       {"qkv_bias", is_gpt2, {"model.family"}},
       {"qk_norm", false, {"model.family"}},
-      {"reduce_dtype", "fp32", {}},
+      {"reduce_dtype",
+       reduce_word(loaded.config.parallel.reduce_dtype),
+       {"parallel.reduce_dtype"}},
   };
   const Recompute recompute = loaded.config.memory.recompute;
   if (recompute != Recompute::kEveryK) {
@@ -457,6 +489,18 @@ std::vector<NamedFact> more_facts(const LoadedConfig& loaded) {
     named.push_back({"zero_group",
                      loaded.config.parallel.zero_group,
                      {"parallel.zero_group"}});
+  }
+  if (loaded.config.training.precision == Precision::kFp16) {
+    const TrainingConfig& training = loaded.config.training;
+    named.push_back({"initial_loss_scale",
+                     training.initial_loss_scale,
+                     {"training.initial_loss_scale"}});
+    named.push_back({"min_loss_scale",
+                     training.min_loss_scale,
+                     {"training.min_loss_scale"}});
+    named.push_back({"loss_scale_window",
+                     training.loss_scale_window,
+                     {"training.loss_scale_window"}});
   }
   if (optimizer.name == "adamw") {
     named.push_back({"decoupled_decay", true, {"optimizer.name"}});

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/train/trained_parameters.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "triax/base/error.h"
 #include "triax/data_parallel/grad_norm.h"
 #include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
@@ -33,6 +38,19 @@ std::map<std::string, ParameterSetting> settings_by_name(
     settings[layout.name] = parameter_setting(config.optimizer, layout);
   }
   return settings;
+}
+
+/// Unset: gradients travel as they are.
+std::optional<at::ScalarType> sent_as(ReduceDtype dtype) {
+  switch (dtype) {
+    case ReduceDtype::kGradients:
+      return std::nullopt;
+    case ReduceDtype::kBf16:
+      return at::kBFloat16;
+    case ReduceDtype::kFp16:
+      return at::kHalf;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -155,6 +173,7 @@ void TrainedParameters::make_gradients() {
       std::move(parameters),
       layout_,
       groups_,
+      sent_as(config_.parallel.reduce_dtype),
       offloaded_ ? offloaded_->gradients() : GradientFile{});
 }
 
@@ -307,6 +326,58 @@ ExactSum TrainedParameters::owned_squares() const {
         }
       });
   return sum;
+}
+
+bool TrainedParameters::has_finite_gradients() const {
+  bool is_finite = true;
+  gradients_->visit_owned(mine_,
+                          /*is_written=*/false,
+                          [&](size_t, const Range&, const at::Tensor& values) {
+                            // Squares of fp32 numbers stay finite in fp64.
+                            is_finite = is_finite &&
+                                        std::isfinite(sum_of_squares(values));
+                          });
+  return is_finite;
+}
+
+std::map<std::string, at::Tensor> TrainedParameters::gather_masters() const {
+  TRIAX_CHECK(has_master_weights(config_.training.precision), "no masters");
+  const at::ScalarType dtype =
+      to_scalar_type(master_dtype(config_.training.precision));
+  std::map<std::string, at::Tensor> masters;
+  for (const ParameterSlot* slot : rank_model_.slots) {
+    if (!slot->tensor.requires_grad()) {
+      masters[slot->layout.name] = slot->tensor.detach().to(dtype);
+    }
+  }
+  // Each element has one owner: the others add nothing.
+  std::vector<at::Tensor> flat;
+  for (const ParameterSlot* slot : trained_) {
+    flat.push_back(at::zeros({slot->layout.numel()}, dtype));
+    masters[slot->layout.name] = flat.back().view(slot->layout.shape);
+  }
+  const auto part_of = [&](size_t slice, int64_t start, int64_t length) {
+    const ShardSlice& mine = mine_[slice];
+    return flat[mine.parameter].narrow(0, mine.elements.start + start, length);
+  };
+  // A break leaves some ranks without an optimizer.
+  if (optimizer_->tensors().empty()) {
+    for (size_t i = 0; i < mine_.size(); ++i) {
+      part_of(i, 0, mine_[i].elements.length).copy_(owned_parameter(mine_[i]));
+    }
+  }
+  optimizer_->visit_states(/*is_written=*/false, [&](const auto& state) {
+    if (state.name == "master") {
+      part_of(state.index, state.start, state.tensor.numel())
+          .copy_(state.tensor);
+    }
+  });
+  if (Group* shards = groups_.shards()) {
+    for (const at::Tensor& whole : flat) {
+      all_reduce(*shards, whole);
+    }
+  }
+  return masters;
 }
 
 void TrainedParameters::update(double lr, double gradient_scale) {
