@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # make run    installs what is missing, builds, trains the example
 # make test   the same set-up, then every test
-# make fuzz   a minute of fuzzing for each reader
+# make fuzz   a minute of fuzzing for each reader; FUZZ_SECONDS=N takes another time
+# make install PREFIX=DIR  the programs and the library (docs/library.md)
 # make build  build/bin/triax · make format · make bench · make clean
 # TORCH_INDEX=URL takes the LibTorch wheel from another package index.
 
@@ -9,7 +10,7 @@ export TORCH_INDEX
 BUILD := build
 CTEST_FLAGS ?= --output-on-failure
 
-.PHONY: run test build setup setup-tests bench format check-format layers \
+.PHONY: run test build install setup setup-tests bench format check-format layers \
         sanitize clean data
 
 run: build data
@@ -22,6 +23,9 @@ test: setup-tests configure data
 
 build: setup configure
 	cmake --build $(BUILD) --target triax triax-run
+
+install: build
+	cmake --install $(BUILD) --prefix $(PREFIX)
 
 .PHONY: configure
 configure:
@@ -64,13 +68,14 @@ sanitize: setup-tests
 	cmake --build build-tsan --target test_comm
 	build-tsan/tests/test_comm --gtest_filter='$(TSAN_TESTS)'
 
-# A minute of libFuzzer for each reader of other systems' configs.
+# FUZZ_SECONDS of libFuzzer for each reader of other systems' configs.
+FUZZ_SECONDS ?= 60
 .PHONY: fuzz
 fuzz: setup-tests
 	CC=clang-14 CXX=clang++-14 cmake -G Ninja -B build-fuzz -S . \
 	  -DTRIAX_TORCH=OFF -DTRIAX_BENCH=OFF -DTRIAX_TESTS=OFF -DTRIAX_FUZZ=ON
 	cmake --build build-fuzz --target fuzzers
-	tests/fuzz/run.sh build-fuzz 60
+	tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS)
 
 clean:
 	rm -rf $(BUILD) build-asan build-tsan build-fuzz

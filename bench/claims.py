@@ -1,75 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What triax claims of its speed. A claim is a list of sides, measured one
-after the other in each round, and of points: what is compared, and the target.
-"""
-import dataclasses
+"""What triax claims of its speed and memory, by name."""
 import shutil
 
 import sides
-from sides import (PEER, TRIAX, Side, collectives_side, first_step_side,
-                   peer_side, program_side, require, triax_side)
+from claim import LLAMA, Claim, Point, model_of, require_step_programs, steps_of
+from sides import (PEER, TRIAX, collectives_side, first_step_side, peer_side,
+                   program_side, require, triax_side)
+from zero_claims import zero, zero_memory, zero_peers
 
-TOKENS = "data/bench_tokens"  # written by bench/make_tokens.py
-LLAMA = "bench/llama_s.toml"
 COLLECTIVES = "build/bench/collectives_bench"
 MPI_PEER = "build/bench/collectives_mpi"
 OVERLAP = "build/bench/overlap_bench"
-TINY = ["model.hidden_size=64", "model.intermediate_size=172",
-        "model.num_hidden_layers=2", "model.num_attention_heads=4"]
-LOSS_TOLERANCE = 0.02  # of two first losses: untrained, on random tokens
-
-
-@dataclasses.dataclass
-class Point:
-    """A ratio (how many times faster `ours` is than `theirs`), or, without
-    theirs, a value of ours against the target."""
-    name: str
-    key: str
-    unit: str
-    ours: str
-    theirs: str | None
-    target: float | None
-    is_higher_better: bool = True
-    factor: float = 1.0  # what ours is multiplied with before it is compared
-    note: str = ""
-
-
-@dataclasses.dataclass
-class Claim:
-    name: str
-    title: str
-    sides: list[Side]
-    points: list[Point]
-    rounds: int = 5
-    # Pairs of sides that must start with like losses: they do the same work.
-    alike: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
-
-
-def require_step_programs(with_peer):
-    require(TRIAX, "run `make build`")
-    if with_peer:
-        require(PEER[0], "run tools/setup_bench.sh")
-    for end in (".bin", ".idx"):
-        require(TOKENS + end, f"run bench/make_tokens.py {TOKENS}")
-
-
-def _model(is_quick):
-    return ("llama-tiny", TINY) if is_quick else ("llama-s", [])
-
-
-def _steps(is_quick):
-    return 3 if is_quick else 6
+OFFLOAD = "build/bench/offload_bench"
+PRECISIONS = {"fp32": [], "bf16_autocast": ["--bf16"]}  # the peer's flags
 
 
 def step_one_rank(is_quick):
     require_step_programs(with_peer=True)
-    model, overrides = _model(is_quick)
-    steps = _steps(is_quick)
+    model, overrides = model_of(is_quick)
+    steps = steps_of(is_quick)
     claim = Claim("step_one_rank",
                   "A training step on one rank of two threads, against "
                   "PyTorch with Hugging Face's model", [], [])
-    for precision, flags in (("fp32", []), ("bf16_autocast", ["--bf16"])):
+    for precision, flags in PRECISIONS.items():
         theirs, ours = f"torch {precision}", f"triax {precision}"
         claim.sides += [
             peer_side(theirs, "single", model,
@@ -82,21 +35,27 @@ def step_one_rank(is_quick):
     return claim
 
 
-def _step_pair(name, title, mode, layout, is_quick, accum=1):
+def _step_pair(name, title, mode, layout, is_quick, accum=1,
+               precisions=tuple(PRECISIONS)):
     require_step_programs(with_peer=True)
-    model, overrides = _model(is_quick)
-    steps = _steps(is_quick)
-    theirs, ours = f"torch {mode}", "triax " + layout.replace("=", "")[-3:]
-    return Claim(
-        name, title,
-        [peer_side(theirs, mode, model,
-                   ["--ranks", "2", "--steps", str(steps),
-                    "--accum", str(accum)]),
-         triax_side(ours, LLAMA,
-                    [layout, f"training.gradient_accumulation_steps={accum}",
-                     f"training.steps={steps}"] + overrides)],
-        [Point("fp32", "tokens_per_s", "tokens/s", ours, theirs, 1.0)],
-        alike=[(ours, theirs)])
+    model, overrides = model_of(is_quick)
+    steps = steps_of(is_quick)
+    claim = Claim(name, title, [], [])
+    for precision in precisions:
+        theirs = f"torch {mode} {precision}"
+        ours = f"triax {layout.replace('=', '')[-3:]} {precision}"
+        claim.sides += [
+            peer_side(theirs, mode, model,
+                      ["--ranks", "2", "--steps", str(steps),
+                       "--accum", str(accum)] + PRECISIONS[precision]),
+            triax_side(ours, LLAMA,
+                       [layout, f"training.precision={precision}",
+                        f"training.gradient_accumulation_steps={accum}",
+                        f"training.steps={steps}"] + overrides)]
+        claim.points.append(
+            Point(precision, "tokens_per_s", "tokens/s", ours, theirs, 1.0))
+        claim.alike.append((ours, theirs))
+    return claim
 
 
 def step_dp2(is_quick):
@@ -114,14 +73,15 @@ def step_tp2(is_quick):
 def step_pp2(is_quick):
     return _step_pair("step_pp2", "Two stages of one thread and four "
                       "microbatches, against PyTorch's Schedule1F1B over Gloo",
-                      "pp", "parallel.pp=2", is_quick, accum=4)
+                      "pp", "parallel.pp=2", is_quick, accum=4,
+                      precisions=("fp32",))  # the peer has no bf16 there
 
 
 def layouts(is_quick):
     """Ours against ours: what the layouts cost on the same two cores."""
     require_step_programs(with_peer=False)
-    _, overrides = _model(is_quick)
-    common = [f"training.steps={_steps(is_quick)}"] + overrides
+    _, overrides = model_of(is_quick)
+    common = [f"training.steps={steps_of(is_quick)}"] + overrides
     claim = Claim("layouts", "Two ranks of one thread against one rank of two "
                   "threads, the same global batch on the same two cores",
                   [], [])
@@ -149,8 +109,8 @@ def layouts(is_quick):
 def memory_modes(is_quick):
     """What saving memory costs: ours against ours, on the same two cores."""
     require_step_programs(with_peer=False)
-    _, overrides = _model(is_quick)
-    common = [f"training.steps={_steps(is_quick)}"] + overrides
+    _, overrides = model_of(is_quick)
+    common = [f"training.steps={steps_of(is_quick)}"] + overrides
     claim = Claim("memory_modes", "Recompute and sequence parallelism against "
                   "the same run without them", [], [])
     cases = [
@@ -165,27 +125,6 @@ def memory_modes(is_quick):
         claim.points.append(Point(name, "tokens_per_s", "tokens/s", name,
                                   theirs, target))
         claim.alike.append((name, theirs))
-    return claim
-
-
-def zero(is_quick):
-    """Ours against ours: what it costs to split what replicas keep."""
-    require_step_programs(with_peer=False)
-    _, overrides = _model(is_quick)
-    common = ["parallel.dp=2", f"training.steps={_steps(is_quick)}"] + overrides
-    claim = Claim("zero", "Two replicas of one thread that split optimizer "
-                  "state (zero 1), gradients (zero 2) and parameters (zero 3), "
-                  "against two that do not", [], [])
-    plain = "dp2"
-    claim.sides.append(triax_side(plain, LLAMA, common))
-    for stage, target in ((1, 0.97), (2, 0.97), (3, 0.9)):
-        ours = f"dp2_zero{stage}"
-        claim.sides.append(triax_side(
-            ours, LLAMA, [f"parallel.zero={stage}"] + common))
-        claim.points.append(Point(f"zero {stage}", "tokens_per_s", "tokens/s",
-                                  ours, plain, target,
-                                  note="one microbatch a step"))
-        claim.alike.append((ours, plain))
     return claim
 
 
@@ -282,6 +221,24 @@ def overlap(is_quick):
                "triax", None, None, note="four buckets")], rounds=3)
 
 
+def offload(is_quick):
+    require(OFFLOAD, "run `make bench`")
+    side = program_side(
+        "triax", [OFFLOAD, "--dir", "build", "--megabytes",
+                  "16" if is_quick else "1024", "--steps",
+                  "1" if is_quick else "5"])
+    return Claim(
+        "offload", "An AdamW step whose state lies on file, against the longer "
+        "of the same step in memory and its bytes by the disk's speed", [side],
+        [Point("step with the state on file ÷ the longer of the two",
+               "over_bound", "×", "triax", None, 1.1, is_higher_better=False),
+         Point("step in memory", "in_memory_ms", "ms", "triax", None, None),
+         Point("the state read and written, no more", "disk_ms", "ms", "triax",
+               None, None),
+         Point("step with the state on file", "offloaded_ms", "ms", "triax",
+               None, None)], rounds=3)
+
+
 CLAIMS = {claim.__name__: claim for claim in (
-    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, memory_modes,
-    collectives, first_step, overlap)}
+    step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, zero_peers,
+    zero_memory, memory_modes, collectives, first_step, overlap, offload)}

@@ -11,7 +11,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ORDER = ["step_one_rank", "step_dp2", "step_tp2", "step_pp2", "layouts",
-         "collectives", "first_step", "overlap"]
+         "zero_peers", "zero_memory", "collectives", "first_step", "overlap"]
 
 HEAD = """\
 <!-- Made by bench/report.py from bench/results/*.json: measure again with
@@ -22,7 +22,8 @@ Every figure names the command that makes it. Programs that are compared run in
 turn (theirs, ours, theirs, ours, …) on the same cores; a figure is the median
 of the rounds, a ratio how many times faster triax is (above 1: faster), and
 beside it stand the lowest and the highest ratio of one round. A step's figure
-leaves out the first step of a run.
+leaves out the first step of a run. Of memory the ratio is a share of theirs
+(target ≤), or what was saved as a share of what the formula says (target 1 ±).
 """
 
 
@@ -42,10 +43,19 @@ def number(value):
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def target_cells(point, sign):
+def target_text(point):
+    if "ratio" in point:
+        sign = {"faster": "≥", "share": "≤",
+                "saving": "1 ±"}[point.get("kind", "faster")]
+    else:
+        sign = "≥" if point["is_higher_better"] else "≤"
+    return f"{sign} {point['target']:g}"
+
+
+def target_cells(point):
     if point["target"] is None:
         return ["–", ""]
-    return [f"{sign} {point['target']:g}",
+    return [target_text(point),
             "reached" if point["is_reached"] else "**not reached**"]
 
 
@@ -67,7 +77,7 @@ def ratio_table(points):
             number(point["ours_median"]), point["unit"],
             f"{point['ratio']:.2f}",
             f"{min(ratios):.2f} to {max(ratios):.2f}"]
-            + target_cells(point, "≥")))
+            + target_cells(point)))
     return lines
 
 
@@ -76,11 +86,10 @@ def value_table(points):
              "|---|--:|---|---|--:|---|"]
     for point in points:
         values = point["ours"]
-        sign = "≥" if point["is_higher_better"] else "≤"
         lines.append(row([
             name_cell(point), number(point["ours_median"]), point["unit"],
             f"{number(min(values))} to {number(max(values))}"]
-            + target_cells(point, sign)))
+            + target_cells(point)))
     return lines
 
 

@@ -15,6 +15,7 @@ from typing import Callable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRIAX = "build/bin/triax"
+TRAINING_MEMORY = "build/bench/training_memory_bench"
 PEER = [".venv-bench/bin/python", "bench/peers/peer.py"]
 TIMEOUT_SECONDS = 900
 FIRST_STEP_SECONDS = 60
@@ -113,6 +114,32 @@ def _read_triax(command):
 def triax_side(label, run_file, overrides):
     command = [TRIAX, "train", run_file] + overrides
     return Side(label, command, _read_triax)
+
+
+# ---- memory
+
+def _read_peer_memory(command):
+    line = json_lines(run_command(command))[-1]
+    return {"grown_mib": line["grown_rss_mb"], "first_loss": line["losses"][0]}
+
+
+def peer_memory_side(label, mode, model, arguments):
+    command = PEER + [mode, model] + arguments
+    return Side(label, command, _read_peer_memory)
+
+
+def _read_triax_memory(command):
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir = os.path.join(folder, "run")
+        ranks = json_lines(run_command(command + [f"run.dir={run_dir}"]))
+        steps = read_metrics(os.path.join(run_dir, "metrics.jsonl"))
+    return {"grown_mib": max(rank["grown"] for rank in ranks) / 2**20,
+            "first_loss": steps[0]["loss"]}
+
+
+def triax_memory_side(label, run_file, overrides):
+    command = [TRAINING_MEMORY, run_file] + overrides
+    return Side(label, command, _read_triax_memory)
 
 
 # ---- the first step

@@ -65,13 +65,34 @@ TranslationSource source_of(const CheckInput& input,
              : translation_source(*input.loaded);
 }
 
+// "nanotron@0.4".
+struct Target {
+  std::string name;
+  std::string version;  // empty: the newest
+};
+
+Target parse_target(const std::string& argument) {
+  const size_t at = argument.find('@');
+  return {argument.substr(0, at),
+          at == std::string::npos ? "" : argument.substr(at + 1)};
+}
+
 }  // namespace
 
 void check_translation_arguments(const CheckArguments& arguments) {
-  if (!parse_system(arguments.to)) {
+  const Target target = parse_target(arguments.to);
+  if (!parse_system(target.name)) {
     throw Error("--to ",
                 arguments.to,
                 " is none of triax, deepspeed, megatron, torchtitan, nanotron");
+  }
+  const bool is_layout = target.name == "nanotron" &&
+                         (target.version == "0.4" || target.version == "main");
+  if (target.name != arguments.to && !is_layout) {
+    throw Error("--to ",
+                arguments.to,
+                ": a version goes with nanotron alone, whose package and "
+                "repository differ in layout: nanotron@0.4 or nanotron@main");
   }
   if (arguments.files.size() + (arguments.words.empty() ? 0 : 1) != 1) {
     throw Error("--to takes one config");
@@ -85,18 +106,19 @@ int translate_input(const std::vector<CheckInput>& inputs,
                     const std::vector<Problem>& problems,
                     const CheckArguments& arguments,
                     const ForeignContext& context) {
-  const System to = *parse_system(arguments.to);
+  const Target target = parse_target(arguments.to);
+  const System to = *parse_system(target.name);
   const CheckInput& input = inputs[0];
   if (const int code = exit_code_of(problems); code == 2) {
     say_errors(problems);
     return code;
   }
   if (input.system == to) {
-    throw Error(input.file, " is a config of ", arguments.to, " already");
+    throw Error(input.file, " is a config of ", target.name, " already");
   }
   say_errors(problems);
   const TranslationSource source = source_of(input, context);
-  const Translation result = translate(source, to);
+  const Translation result = translate(source, to, target.version);
   fmt::print("{}", result.text);
   for (const std::string& clause : result.lost) {
     say("not carried: " + clause);

@@ -2,6 +2,12 @@
 #include "cli/dry_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "triax/base/units.h"
 #include "triax/plan/memory_model.h"
@@ -69,11 +75,64 @@ std::string stage_text(const RunConfig& config) {
   return text;
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+// "blocks.3.feed_forward.up.weight" of any layer.
+std::string name_in_any_layer(const std::string& name) {
+  const std::string blocks = "blocks.";
+  const size_t dot = name.find('.', blocks.size());
+  return name.starts_with(blocks) ? blocks + "*" + name.substr(dot) : name;
+}
+
+// One row for each parameter, where all layers count as one.
+std::string shapes_text(const RunConfig& config) {
+  const auto parts = split_stages(config.model, config.parallel);
+  std::vector<std::string> names;
+  std::map<std::string, std::string> shapes;
+  std::map<std::string, std::set<size_t>> stages;
+  for (size_t stage = 0; stage < parts.size(); ++stage) {
+    for (const ParameterLayout& layout :
+         parameter_layouts(config.model, parts[stage], config.parallel.tp, 0)) {
+      const std::string name = name_in_any_layer(layout.name);
+      if (shapes.emplace(name, shape_text(layout.shape)).second) {
+        names.push_back(name);
+      }
+      stages[name].insert(stage);
+    }
+  }
+  std::string text = "shapes on a rank\n";
+  for (const std::string& name : names) {
+    const std::string place =
+        name.starts_with("blocks.")
+            ? "each layer"
+            : fmt::format("stage {}", fmt::join(stages[name], " and "));
+    text += fmt::format("{:<38} {:<16} {}\n", name, shapes[name], place);
+  }
+  const int64_t sequence =
+      config.data.sequence_length / config.sequence_shares();
+  text += fmt::format("{:<38} {:<16} between stages and layers\n",
+                      "activation",
+                      shape_text({config.training.microbatch_size,
+                                  sequence,
+                                  config.model.hidden_size}));
+  text += fmt::format(
+      "{:<38} {:<16} last stage\n",
+      "logits",
+      shape_text({config.training.microbatch_size,
+                  config.data.sequence_length,
+                  vocab_range(config.model.vocab_size, config.parallel.tp, 0)
+                      .num_stored}));
+  return text;
+}
+
 }  // namespace
 
 std::string dry_run_text(const RunConfig& config) {
   return batch_text(config) + schedule_text(config) + stage_text(config) +
-         "\n" + memory_table(predict_memory(config));
+         "\n" + shapes_text(config) + "\n" +
+         memory_table(predict_memory(config));
 }
 
 }  // namespace triax

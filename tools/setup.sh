@@ -13,6 +13,7 @@ cd "$(dirname "$0")/.."
 packages=(
   g++ make cmake ninja-build ccache git python3 python3-venv
   libcli11-dev libtomlplusplus-dev libyaml-cpp-dev nlohmann-json3-dev libfmt-dev
+  liburing-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   bible-kjv bible-kjv-text
 )

@@ -10,21 +10,29 @@ cd "$(dirname "$0")/.."
 tools/install_packages.sh openmpi-bin libopenmpi-dev
 
 packages=(transformers==5.23.0 numpy)
+# DeepSpeed, and what its setup.py wants beside it; the ops that it can build
+# are left out: the benches' optimizer is torch's own.
+deepspeed=deepspeed==0.19.8
+deepspeed_tools=(wheel ninja packaging psutil py-cpuinfo)
+all="${packages[*]} $deepspeed"
 
 if ! compgen -G '.venv/lib/python3*/site-packages/torch' >/dev/null; then
   echo "setup_bench: .venv has no torch; run tools/setup.sh first" >&2
   exit 2
 fi
 ready=.venv-bench/.ready
-if [[ -f $ready && "$(cat $ready)" == "${packages[*]}" ]]; then
+if [[ -f $ready && "$(cat $ready)" == "$all" ]]; then
   exit 0
 fi
-echo "setup_bench: installing ${packages[*]} into .venv-bench"
+echo "setup_bench: installing $all into .venv-bench"
 [[ -x .venv-bench/bin/python ]] || .venv/bin/python -m venv .venv-bench
 for site in .venv-bench/lib/python3*/site-packages; do
   realpath .venv/lib/python3*/site-packages >"$site/triax-torch.pth"
 done
-.venv-bench/bin/python -m pip install -q --disable-pip-version-check \
-  "${packages[@]}"
-.venv-bench/bin/python -c 'import torch, transformers'
-echo "${packages[*]}" >$ready
+install() {
+  .venv-bench/bin/python -m pip install -q --disable-pip-version-check "$@"
+}
+install "${packages[@]}" "${deepspeed_tools[@]}"
+DS_BUILD_OPS=0 DS_ACCELERATOR=cpu install --no-build-isolation "$deepspeed"
+.venv-bench/bin/python -c 'import torch, transformers, deepspeed'
+echo "$all" >$ready

@@ -287,6 +287,12 @@ std::vector<Case> layout_cases() {
         "or with memory.recompute = \"full\" (a forward pass of the layers "
         "more, 107.1 MiB: "}},
       {{"training.microbatch_size=8", "memory.limit=164MiB"}, {}, "", "", {}},
+      {{"comm.deadline=1ms"},
+       {},
+       "deadline-too-short",
+       "error",
+       {"1.00 ms is less than", "use at least 1.00 s"}},
+      {{"comm.deadline=1s"}, {}, "", "", {}},
       {{"parallel.dp=2", "comm.deadline=1s", "comm.emulate.dp.latency=1s"},
        {},
        "deadline-too-short",
@@ -514,6 +520,15 @@ TEST(Check, CountsWhatVerifyHoldsWhenThatIsMeant) {
   EXPECT_TRUE(check_run(loaded, options).empty());
 }
 
+TEST(Check, TheLimitIsNotOfVerify) {
+  LoadedConfig loaded = parse_config("", "a.toml", {"memory.limit=1MiB"});
+  resolve(loaded);
+  CheckOptions options = {.looks_at_files = false};
+  EXPECT_EQ(check_run(loaded, options).size(), 1u);
+  options.is_verify = true;
+  EXPECT_TRUE(check_run(loaded, options).empty());
+}
+
 TEST(Check, FindsEveryProblemAtOnceInTheOrderOfTheFile) {
   LoadedConfig loaded = parse_config(
       "[parallel]\ntp = 3\npp = 9\n[training]\nglobal_batch_size = 7\n"
@@ -611,6 +626,8 @@ TEST_F(Files, MegatronsFilesComeInPairsAndHaveTheirOwnVocabulary) {
       "data.path=" + std::string(TRIAX_SOURCE_DIR) + "/tests/data/golden";
   const std::string four = "data.sequence_length=4";
   EXPECT_EQ(rules_of({golden, four, "model.vocab_size=100"}), "");
+  EXPECT_EQ(rules_of({golden, four, "model.vocab_size=2"}),
+            "vocab-too-small model.vocab_size\n");
   EXPECT_EQ(rules_of({golden, four, "training.global_batch_size=2"}),
             "data-too-short data.path\n");
 }

@@ -203,6 +203,68 @@ TEST(Pair, APipelineOfZeroTwoIsFoundHoweverItIsSaid) {
               Not(HasSubstr("pipeline-zero")));
 }
 
+// NNODES=1 in a script is there to be changed: more ranks may fit.
+std::string pair_of_script(const std::string& json,
+                           std::optional<int64_t> world = {}) {
+  const std::string script =
+      "NNODES=1\ntorchrun --nproc_per_node 8 --nnodes $NNODES pretrain_gpt.py "
+      "--deepspeed --no-pipeline-parallel --micro-batch-size 4 "
+      "--global-batch-size 128\n";
+  ForeignContext context;
+  context.world = world;
+  const ForeignReport report = check_pair(read_megatron(script, "run.sh"),
+                                          read_deepspeed(json, "ds.json"),
+                                          context);
+  std::string all;
+  for (const Problem& problem : report.problems) {
+    all += to_text(problem) + "\n";
+  }
+  for (const std::string& clause : report.unjudged) {
+    all += clause + "\n";
+  }
+  return all;
+}
+
+TEST(Pair, APlaceholderOfAWorldIsNotTheWorld) {
+  const std::string sizes =
+      "train_batch_size: 128\ntrain_micro_batch_size_per_gpu: 4\n";
+  const std::string twice = sizes + "gradient_accumulation_steps: 2\n";
+  EXPECT_THAT(
+      pair_of_script(twice),
+      testing::AllOf(Not(HasSubstr("error")),
+                     HasSubstr("the batch sizes ask for 2 times the ranks")));
+  EXPECT_THAT(pair_of_script(twice, 8), HasSubstr("error[batch-triangle]"));
+  EXPECT_THAT(pair_of_script(twice, 16), Not(HasSubstr("error")));
+  // 4 * 3 * (a multiple of 8) is never 128.
+  EXPECT_THAT(pair_of_script(sizes + "gradient_accumulation_steps: 3\n"),
+              HasSubstr("error[batch-triangle]"));
+  const std::string groups =
+      sizes + "zero_optimization: {stage: 3, zero_hpz_partition_size: 16}\n";
+  EXPECT_THAT(pair_of_script(groups), Not(HasSubstr("error")));
+  EXPECT_THAT(pair_of_script(groups, 24), HasSubstr("24 ranks do not split"));
+}
+
+TEST(DeepSpeedArguments, HaveMegatronsWarmUp) {
+  const auto warmup = [](const char* steps) {
+    std::string all;
+    for (const Problem& problem :
+         check_foreign(read_megatron_words({"pretrain_gpt.py",
+                                            "--deepspeed",
+                                            "--train-iters",
+                                            "1000",
+                                            "--lr-warmup-iters",
+                                            steps}))
+             .problems) {
+      all += to_text(problem) + "\n";
+    }
+    return all;
+  };
+  EXPECT_THAT(warmup("1000"),
+              HasSubstr("error[warmup-steps]: lr-warmup-iters: a warm-up of "
+                        "1000 is not shorter than the 1000"));
+  EXPECT_THAT(warmup("999"), Not(HasSubstr("warmup-steps")));
+}
+
 std::string alone(const std::vector<std::string>& words) {
   std::string all;
   for (const Problem& problem :

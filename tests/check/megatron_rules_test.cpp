@@ -116,6 +116,43 @@ TEST(MegatronWorld, OfAScriptsOwnVariableIsNotTheUsers) {
             "");
 }
 
+// 31 layers are right for the script's own pp, and may not be for another.
+TEST(MegatronWorld, ADegreeThatTheCallerSaysIsNamed) {
+  const auto with_pp = [](const std::string& pp) {
+    std::string script =
+        read_megatron_cases(
+            case_text(TRIAX_SOURCE_DIR "/tests/cases/megatron/base.sh"),
+            "[run.sh]\n--num-layers 31\n--pipeline-model-parallel-size $PP\n")
+            .at(0)
+            .script;
+    script.insert(script.find("MODEL_ARGS"), "PP=" + pp + "\n");
+    return check_foreign(read_megatron(script, "run.sh"));
+  };
+  EXPECT_EQ(short_texts(with_pp("${9:-1}")), "");
+  EXPECT_THAT(with_pp("${9:-1}").unjudged,
+              testing::Contains("other degrees than the defaults that the "
+                                "script takes without arguments: "
+                                "--pipeline-model-parallel-size 1"));
+  EXPECT_THAT(short_texts(with_pp("${9:-2}")), HasSubstr("error stages-fit"));
+  EXPECT_THAT(short_texts(with_pp("2")), HasSubstr("error stages-fit"));
+  EXPECT_THAT(with_pp("1").unjudged, testing::IsEmpty());
+}
+
+// Heads that hidden-size does not divide by are right with their own size.
+TEST(MegatronShapes, HeadsOfTheirOwnSizeNeedNotFillTheHiddenSize) {
+  const std::string heads =
+      "--num-attention-heads 13\n"
+      "--tensor-model-parallel-size 1\n"
+      "without --sequence-parallel\n";
+  EXPECT_EQ(short_texts(changed(heads)),
+            "error hidden-heads hidden-size refused");
+  EXPECT_EQ(short_texts(changed(heads + "--kv-channels 128\n")), "");
+  EXPECT_EQ(short_texts(changed(heads + "--kv-channels 128\n"
+                                        "--group-query-attention\n"
+                                        "--num-query-groups 8\n")),
+            "error kv-heads-divide-heads num-query-groups fails later");
+}
+
 TEST(MegatronWorld, HasNoReplicasWhereADegreeIsNotKnown) {
   // 8 ranks, tp 2: dp is 4 for pp 1, and 2 for pp 2.
   EXPECT_EQ(short_texts(changed("--global-batch-size 6\n"

@@ -94,8 +94,8 @@ TEST(MemoryAdvice, ReplicasThatSplitTheirStateComeBeforeOtherAxes) {
       config_of({"parallel.dp=2", "model.hidden_size=512"});
   EXPECT_THAT(advised(config, 0.8, 3),
               ElementsAre("parallel.zero = 1",
-                          "parallel.tp = 2 and parallel.dp = 1",
-                          "parallel.pp = 2 and parallel.dp = 1"));
+                          "memory.offload = \"nvme\"",
+                          "parallel.tp = 2 and parallel.dp = 1"));
 }
 
 TEST(MemoryAdvice, TheSequenceIsSplitBeforeALayerRunsTwice) {

@@ -115,6 +115,63 @@ TEST(TorchTitan, ANormOfZeroIsNotOff) {
               testing::HasSubstr("-1 turns every gradient round"));
 }
 
+TEST(TorchTitan, TakesEachRateForItself) {
+  const std::string text =
+      "[optimizer]\nlr = -1\n[lr_scheduler]\nmin_lr_factor = ";
+  EXPECT_THAT(
+      all_text(check_text(text + "2.0\n", "a.toml")),
+      testing::AllOf(testing::HasSubstr("a.toml:2:6: error[out-of-range]: "
+                                        "optimizer.lr: -1: torch's AdamW"),
+                     testing::HasSubstr("a.toml:4:17: error[out-of-range]: "
+                                        "lr_scheduler.min_lr_factor: the rate "
+                                        "goes from lr to 2 times lr: it "
+                                        "rises")));
+  EXPECT_THAT(all_text(check_text(text + "-0.5\n", "a.toml")),
+              testing::HasSubstr("below 0 each step climbs the loss"));
+  EXPECT_THAT(all_text(check_text(text + "0.1\n", "a.toml")),
+              testing::Not(testing::HasSubstr("min_lr_factor")));
+  EXPECT_THAT(all_text(check_text("[optimizer]\nlr = nan\n", "a.toml")),
+              testing::HasSubstr("error[out-of-range]: optimizer.lr: nan is no "
+                                 "number"));
+}
+
+TEST(TorchTitan, SaysOnceThatAFileIsOld) {
+  const std::string two = "[training]\nbatch_size = 4\nwarmup_steps = 20\n";
+  EXPECT_EQ(check_text(two, "a.toml").problems.size(), 2);
+  const ForeignReport report = check_text(
+      two + "compile = true\n[checkpoint]\nenable_checkpoint = true\n",
+      "a.toml");
+  ASSERT_EQ(report.problems.size(), 1);
+  const Problem& problem = report.problems[0];
+  EXPECT_EQ(problem.severity, Severity::kError);
+  EXPECT_EQ(problem.effect, Effect::kRefused);
+  EXPECT_EQ(problem.position.line, 2);
+  EXPECT_EQ(problem.message,
+            "the file is written for a TorchTitan before 0.1.0, and 0.2.2 "
+            "stops at 4 of its keys: training.batch_size (line 2; now "
+            "training.local_batch_size), training.warmup_steps (line 3; now "
+            "lr_scheduler.warmup_steps), training.compile (line 4; now "
+            "compile.enable), checkpoint.enable_checkpoint (line 6; now "
+            "checkpoint.enable)");
+  EXPECT_FALSE(problem.edit.has_value());
+  const ForeignReport newer = check_text(
+      "[training]\nseed = 4\ndeterministic = true\n"
+      "debug_moe_force_load_balance = true\n",
+      "a.toml");
+  ASSERT_EQ(newer.problems.size(), 1);
+  EXPECT_THAT(newer.problems[0].message,
+              testing::HasSubstr("a TorchTitan before 0.2.1, and 0.2.2 stops "
+                                 "at 3 of its keys"));
+}
+
+TEST(TorchTitan, RenamesASingleOldKey) {
+  const ForeignReport report =
+      check_text("[training]\nbatch_size = 4\n", "a.toml");
+  ASSERT_EQ(report.problems.size(), 1);
+  ASSERT_TRUE(report.problems[0].edit.has_value());
+  EXPECT_EQ(report.problems[0].edit->to, "local_batch_size");
+}
+
 TEST(TorchTitan, SplitsTheKvHeadsOfAGivenModel) {
   ForeignContext context;
   context.model = ModelConfig{};

@@ -141,6 +141,19 @@ TEST_F(CheckCli, FixesInPlaceAndNotWhatIsReadOnly) {
   EXPECT_EQ(check("twice.json ./twice.json --fix").code, 0);
 }
 
+TEST_F(CheckCli, FixesTriaxsOwnFiles) {
+  const std::string rest =
+      "hidden_size = 64\nnum_attention_heads = 4\nvocab_size = 64\n"
+      "[data]\npath = \"good.json\"\n";
+  write("run.toml", "[model]\nnum_hidden_layer = 2  # two\n" + rest);
+  const Output fixed = check("run.toml --fix");
+  EXPECT_THAT(fixed.err,
+              HasSubstr("-num_hidden_layer = 2  # two\n"
+                        "+num_hidden_layers = 2  # two\n"));
+  EXPECT_THAT(fixed.out, testing::Not(HasSubstr("unknown-key")));
+  EXPECT_EQ(read("run.toml"), "[model]\nnum_hidden_layers = 2  # two\n" + rest);
+}
+
 // A shorter text leaves nothing of the longer one behind.
 TEST_F(CheckCli, FixesToAShorterText) {
   write("long.json", "{\"train_batch_size\": 8, \"gradient_clippping\": 1.0}");

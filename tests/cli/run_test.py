@@ -187,7 +187,7 @@ class RunTest(unittest.TestCase):
         self.assertRegex(
             result.stderr,
             r"error: rank \d \(dp 0, pp \d, tp \d; pid \d+\): step 1, .*failed: "
-            r"rank \d \(dp 0, pp \d, tp \d\) is out of memory: \S+ .iB more for "
+            r"out of memory: \S+ .iB more for "
             r"(activations|temporary) would make \S+ MiB of memory.limit = \S+ "
             r"MiB; in use are parameters \S+ MiB, .*; predicted were \S+ MiB"
             r".*; it would fit with training.microbatch_size = \d \(\S+ MiB: "
@@ -313,12 +313,14 @@ class RunTest(unittest.TestCase):
             self.assertEqual(len(self.metrics(f"closed{number}")), 6)
 
     def test_output_that_is_lost_is_an_error(self):
-        for verb in ("check", "train --print-config", "train --dry-run"):
-            line = f"{TRIAX} {verb} run.toml >/dev/full"
-            result = subprocess.run(["sh", "-c", line], cwd=self.folder,
-                                    capture_output=True, timeout=120)
-            self.assertEqual(result.returncode, 1, verb)
-            self.assertIn(b"stdout", result.stderr)
+        for verb in ("check", "train --print-config", "train --dry-run",
+                     "verify"):
+            for lost in (">/dev/full", ">&-"):
+                line = f"{TRIAX} {verb} run.toml {lost}"
+                result = subprocess.run(["sh", "-c", line], cwd=self.folder,
+                                        capture_output=True, timeout=120)
+                self.assertEqual(result.returncode, 1, line)
+                self.assertIn(b"stdout", result.stderr, line)
 
     def test_a_signal_to_one_rank_is_an_interruption(self):
         process = self.start("train", "run.toml", "run.dir=out",
@@ -343,6 +345,66 @@ class RunTest(unittest.TestCase):
         process.wait()
         process.stdout.close()
         process.stderr.close()
+
+    def open_files_in(self, pid):
+        """Links of the process' open files that lie in the test's folder."""
+        links = []
+        for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                links.append(os.readlink(entry))
+            except OSError:
+                pass
+        return [link for link in links if link.startswith(self.folder)]
+
+    def test_offloads_the_optimizer_and_leaves_no_file(self):
+        self.path("spill").mkdir()
+        offload = ["memory.offload=nvme", "memory.offload_dir=spill",
+                   "parallel.tp=1", "training.steps=100000",
+                   "training.validate_every=0"]
+        process = self.start("train", "run.toml", "run.dir=out", *offload)
+        seen = self.wait_for_step(process, 3)
+        self.assertRegex(seen, r"rank 0 offloads \S+ KiB to spill \(")
+        pid = self.ranks_of(process)[0]
+        files = [link for link in self.open_files_in(pid) if "/spill/" in link]
+        self.assertEqual(len(files), 1, files)
+        self.assertIn("(deleted)", files[0])
+        self.assertEqual(os.listdir(self.path("spill")), [])
+        size = self.metrics("out")[-1]["offload"]["file"][0]
+        self.assertEqual(os.stat(f"/proc/{pid}/fd").st_mode & 0o077, 0)
+        # The steps of which all was moved between two looks, at least.
+        before = self.io_of(pid)
+        first = self.metrics("out")[-1]["step"] + 1
+        self.wait_for_step(process, first + 20)
+        last = self.metrics("out")[-1]["step"]
+        after = self.io_of(pid)
+        for key in ("read_bytes", "write_bytes"):
+            self.assertGreaterEqual(after[key] - before[key],
+                                    0.95 * size * (last - first), key)
+        # Whatever kills them all, the disk has its room again.
+        for rank in self.ranks_of(process):
+            os.kill(rank, signal.SIGKILL)
+        process.communicate(timeout=60)
+        self.assertEqual(os.listdir(self.path("spill")), [])
+
+    def io_of(self, pid):
+        text = pathlib.Path(f"/proc/{pid}/io").read_text()
+        return {key: int(value) for key, value in
+                (line.split(": ") for line in text.splitlines())}
+
+    def test_a_full_disk_ends_the_run_before_its_first_step(self):
+        self.path("spill").mkdir()
+        # check looks at the disk; what the shell allows the ranks find.
+        line = (f"ulimit -f 100; {TRIAX} train run.toml run.dir=out "
+                "memory.offload=nvme memory.offload_dir=spill")
+        result = subprocess.run(["bash", "-c", line], cwd=self.folder,
+                                capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr,
+                         r"the offloaded state of rank \d takes a file of "
+                         r"\S+ KiB in spill, and the limit on this process' "
+                         r"files is 100.0 KiB; raise it")
+        self.assertEqual(self.metrics("out"), [])
+        self.assertEqual(os.listdir(self.path("spill")), [])
 
     def test_verify_proves_the_split(self):
         result = self.triax("verify", "run.toml", "training.precision=fp64")
@@ -396,6 +458,13 @@ class RunTest(unittest.TestCase):
         result = self.triax("train", "run.toml", "--dry-run")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("stage 1: layers 2 to 3, head", result.stdout)
+        for row in (r"embedding\.weight +\[128, 32\] +stage 0",
+                    r"blocks\.\*\.attention\.qkv\.weight +\[48, 32\] +each ",
+                    r"head\.weight +\[128, 32\] +stage 1",
+                    r"activation +\[2, 16, 32\] ",
+                    r"logits +\[2, 16, 128\] +last stage",
+                    r"total +\d\S+ [KM]iB +\d\S+ [KM]iB"):
+            self.assertRegex(result.stdout, row)
         self.assertFalse(self.path("runs").exists())
 
 

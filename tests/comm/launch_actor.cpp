@@ -3,6 +3,8 @@
 //     launch_actor front TAG MODE RANKS LOG_DIR DEADLINE GRACE
 // which launches itself as the program that forks the ranks
 //     launch_actor ranks TAG MODE
+// and, with the front's arguments, the program that starts its own ranks
+//     launch_actor start …
 // TAG only makes the processes of one test findable.
 #include <signal.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 #include "triax/comm/fork_ranks.h"
 #include "triax/comm/launch.h"
 #include "triax/comm/launch_link.h"
+#include "triax/comm/start_ranks.h"
 #include "triax/comm/wait.h"
 
 namespace triax {
@@ -148,6 +151,26 @@ int play_front(char** argv) {
                  .grace_seconds = std::atof(argv[7])});
 }
 
+int play_start(char** argv) {
+  const std::string mode = argv[3];
+  std::thread other;
+  if (mode == "threads") {
+    other = std::thread([] { sleep_ms(60000); });
+    other.detach();
+  }
+  const int code =
+      start_ranks({.world_size = std::atoi(argv[4]),
+                   .deadline_seconds = std::atof(argv[6]),
+                   .grace_seconds = std::atof(argv[7]),
+                   .log_dir = argv[5]},
+                  [&](StartedRank rank) {
+                    rank.world->barrier();
+                    return Actor{mode, rank.board, rank.world->rank()}.play();
+                  });
+  std::cout << "main goes on\n";
+  return code;
+}
+
 }  // namespace
 }  // namespace triax
 
@@ -156,6 +179,9 @@ int main(int argc, char** argv) {
   try {
     if (role == "front" && argc == 8) {
       return triax::play_front(argv);
+    }
+    if (role == "start" && argc == 8) {
+      return triax::play_start(argv);
     }
     if (role == "ranks") {
       return triax::play_ranks(argv[3]);

@@ -389,6 +389,42 @@ TEST_F(Launch, WithoutAFrontTheParentTellsAndReturnsTheWorst) {
   EXPECT_EQ(run("return_2", {.role = "alone"}), 2);
 }
 
+TEST_F(Launch, AProgramStartsItsOwnRanks) {
+  EXPECT_EQ(run("ok", {.role = "start"}), 0);
+  EXPECT_EQ(out(), "hello from rank 0\nmain goes on\n");
+  EXPECT_EQ(err(), "rank 0: a line\n");
+  EXPECT_THAT(read_file(log(3)), HasSubstr("hello from rank 3\n"));
+  EXPECT_EQ(run("return_2", {.role = "start"}), 2);
+}
+
+TEST_F(Launch, WhatHappensToItsRanksIsTold) {
+  EXPECT_EQ(run("throw", {.role = "start"}), 1);
+  EXPECT_EQ(count_of(err(), "x.bin"), 1) << err();
+  EXPECT_EQ(run("kill_self", {.role = "start"}), 1);
+  EXPECT_THAT(err(), HasSubstr("was killed by signal 9 (SIGKILL"));
+}
+
+TEST_F(Launch, CtrlCStopsItsRanksCleanly) {
+  start("wait", {.role = "start"});
+  settle();
+  killpg(front_, SIGINT);
+  EXPECT_EQ(wait(), 130);
+  EXPECT_EQ(out(), "rank 0 stopped cleanly\nmain goes on\n");
+}
+
+TEST_F(Launch, NothingOutlivesAProgramThatIsKilled) {
+  start("wait", {.role = "start"});
+  settle();
+  kill(front_, SIGKILL);
+  EXPECT_EQ(wait(), 1009);
+  EXPECT_TRUE(waits_until([&] { return pids().empty(); }));
+}
+
+TEST_F(Launch, RanksAreNotForkedBesideThreads) {
+  EXPECT_EQ(run("threads", {.role = "start"}), 1);
+  EXPECT_THAT(err(), HasSubstr("from a process with 2 threads: start them"));
+}
+
 TEST(FindRunProgram, NamesWhatIsMissing) {
   setenv("TRIAX_RUN", "/nowhere/triax-run", 1);
   try {

@@ -40,7 +40,11 @@ TEST(Fields, KeysAreUniqueAndSectionsStandTogether) {
 // A value that the field takes and that is not its default.
 std::string another_value(const Field& field) {
   for (const std::string_view choice : field.choices) {
-    const std::string text = "\"" + std::string(choice) + "\"";
+    const bool is_list =
+        std::holds_alternative<MemberOf<std::vector<std::string>>>(
+            field.member);
+    const std::string quoted = "\"" + std::string(choice) + "\"";
+    const std::string text = is_list ? "[" + quoted + "]" : quoted;
     if (text != print_value(field, RunConfig{})) {
       return text;
     }

@@ -69,6 +69,22 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"[training]\nxyzzy = 1",
             "a.toml:2:1: error[unknown-key]: training.xyzzy: ",
             "triax train --help"},
+        Bad{"[parallel]\nzero_stage = 1",
+            "a.toml:2:1: error[unknown-key]: parallel.zero_stage: ",
+            "did you mean parallel.zero?"},
+        Bad{"[zero_optimization]\nstage = 1",
+            "a.toml:1:2: error[unknown-key]: zero_optimization: ",
+            "did you mean parallel.zero?"},
+        Bad{"[parallel]\nep = 2",
+            "a.toml:2:1: error[unknown-key]: parallel.ep: ",
+            "experts is not offered"},
+        Bad{"[model]\ntype = \"gpt2\"",
+            "a.toml:2:1: error[unknown-key]: model.type: ",
+            "did you mean model.family?"},
+        Bad{"[model]\ndropout = 0.1",
+            "a.toml:2:1: error[unknown-key]: model.dropout: ",
+            "did you mean model.resid_pdrop, model.embd_pdrop or "
+            "model.attn_pdrop?"},
         Bad{"[comm.emulate]\ncp = { latency = \"2ms\" }",
             "a.toml:2:1: error[unknown-key]: comm.emulate.cp: ",
             ""},
@@ -196,9 +212,14 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"[data]\ntokenizer = \"gpt2\"",
             "a.toml:2:13: error[not-built]: data.tokenizer: \"gpt2\"",
             "use \"bytes\""},
-        Bad{"[memory]\noffload = \"host\"",
-            "a.toml:2:11: error[not-built]: memory.offload: ",
+        Bad{"[memory]\noffload_states = [\"optimizer\", \"activations\"]",
+            "a.toml:2:18: error[not-built]: memory.offload_states: "
+            "\"activations\" is not built yet",
             ""},
+        Bad{"[memory]\noffload_states = [\"optimiser\"]",
+            "a.toml:2:18: error[unknown-value]: memory.offload_states: "
+            "\"optimiser\" is not known",
+            "did you mean optimizer?"},
         Bad{"[memory]\nlimit = 0",
             "a.toml:2:9: error[out-of-range]: memory.limit: ",
             "at least 1"},
@@ -567,6 +588,46 @@ TEST(Load, ATableWithoutANameIsASyntaxError) {
       parse_config("[parallel]\nstages = [\n [+1]\n]", "run.toml");
   ASSERT_FALSE(loaded.problems.empty());
   EXPECT_NE(loaded.problems[0].rule, "syntax");
+}
+
+// "LINE: FROM -> TO" of each change that is safe.
+std::string edits_of(const std::string& text) {
+  std::string all;
+  for (const Problem& problem : parse_config(text, "a.toml").problems) {
+    if (problem.edit) {
+      all += std::to_string(problem.edit->position.line) + ": " +
+             problem.edit->from + " -> " + problem.edit->to + "\n";
+    }
+  }
+  return all;
+}
+
+TEST(SafeEdits, RenameWhatIsSurelyMeant) {
+  EXPECT_EQ(edits_of("[training]\nstpes = 3\n"), "2: stpes -> steps\n");
+  EXPECT_EQ(edits_of("[model]\nnum_hidden_layer = 2\n"),
+            "2: num_hidden_layer -> num_hidden_layers\n");
+  EXPECT_EQ(edits_of("[trainning]\nsteps = 3\nseed = 1\n"),
+            "1: trainning -> training\n");
+}
+
+TEST(SafeEdits, AreNoneWhereAnythingElseCouldBeMeant) {
+  // Set already, above or below.
+  EXPECT_EQ(edits_of("[training]\nstpes = 3\nsteps = 4\n"), "");
+  EXPECT_EQ(edits_of("[training]\nsteps = 4\nstpes = 3\n"), "");
+  // The value does not fit.
+  EXPECT_EQ(edits_of("[training]\nstpes = \"many\"\n"), "");
+  EXPECT_EQ(edits_of("[training]\nstpes = -1\n"), "");
+  // Another section, a digit, as near to two keys.
+  EXPECT_EQ(edits_of("[training]\nlr = 1e-3\n"), "");
+  EXPECT_EQ(edits_of("[training]\ngradient_clipp1ng = 1.0\n"), "");
+  EXPECT_EQ(edits_of("[parallel]\nxp = 1\n"), "");
+  // The section is there already, or a key of it would be unknown.
+  EXPECT_EQ(edits_of("[trainning]\nsteps = 3\n[training]\nseed = 1\n"), "");
+  EXPECT_EQ(edits_of("[trainning]\nsteps = 3\nnonsense = 1\n"), "");
+  // Not of the file.
+  EXPECT_FALSE(parse_config("", "a.toml", {"training.stpes=3"})
+                   .problems.at(0)
+                   .edit.has_value());
 }
 
 }  // namespace

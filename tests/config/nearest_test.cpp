@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "triax/config/fields.h"
+#include "triax/config/key_aliases.h"
 #include "triax/config/name_pattern.h"
 
 namespace triax {
@@ -21,6 +25,42 @@ TEST(Nearest, IsEmptyWhenNothingIsNear) {
   EXPECT_EQ(nearest("xyz", {"steps", "seed"}), "");
   EXPECT_EQ(nearest("", {"tp"}), "");
   EXPECT_EQ(nearest(std::string(1'000'000, 'a'), {"steps"}), "");
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find(' ', start), text.size());
+    words.emplace_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return words;
+}
+
+TEST(KeyAliases, NameKeysThatExistAndStandOnce) {
+  std::set<std::string> seen;
+  for (const KeyAlias& alias : key_aliases()) {
+    EXPECT_FALSE(alias.keys.empty() && alias.advice.empty()) << alias.names;
+    for (const std::string& key : words_of(alias.keys)) {
+      EXPECT_NE(find_field(key), nullptr) << key;
+    }
+    for (const std::string& name : words_of(alias.names)) {
+      EXPECT_TRUE(seen.insert(plain_letters(name)).second) << name;
+      for (const Field& field : fields()) {
+        EXPECT_NE(plain_letters(field.name()), plain_letters(name));
+      }
+    }
+  }
+}
+
+TEST(KeyAliases, SayWhatTheyAreCalledHere) {
+  EXPECT_EQ(alias_fix("parallel", "tensor-parallel-size"),
+            "did you mean parallel.tp?");
+  EXPECT_EQ(alias_fix("", "micro_batch"),
+            "did you mean training.microbatch_size?");
+  EXPECT_EQ(alias_fix("optimizer", "type"), "did you mean optimizer.name?");
+  EXPECT_EQ(alias_fix("data", "type"), "");
+  EXPECT_EQ(alias_fix("training", "stesp"), "");
 }
 
 TEST(NamePattern, FitsTheWholeName) {

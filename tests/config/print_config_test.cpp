@@ -68,8 +68,13 @@ struct Chooser {
     *member(config) = {real_within(field.bounds), real_within(field.bounds)};
   }
   void operator()(MemberOf<std::vector<std::string>> member) {
-    *member(config) =
-        *rc::gen::container<std::vector<std::string>>(text_generator());
+    const auto item = field.choices.empty()
+                          ? text_generator()
+                          : rc::gen::map(rc::gen::elementOf(field.choices),
+                                         [](std::string_view text) {
+                                           return std::string(text);
+                                         });
+    *member(config) = *rc::gen::container<std::vector<std::string>>(item);
   }
   void operator()(const EnumMember& member) {
     member.set(

@@ -226,6 +226,41 @@ TEST(MegatronReader, ReadsWordsAndLists) {
   EXPECT_EQ(value("ARGS=(\n --num-layers 4 --seed 3\n)\n", "seed"), "3");
 }
 
+TEST(MegatronReader, KeepsAForksArgumentsInFrontOfTheKnown) {
+  const ForeignConfig words = read_megatron_words(
+      {"--my-fork-argument", "3", "--num-layers", "4", "--my-switch"});
+  EXPECT_EQ(value(words, "my-fork-argument"), "3");
+  EXPECT_EQ(value(words, "num-layers"), "4");
+  EXPECT_EQ(value(words, "my-switch"), "true");
+  const ForeignConfig unknown = read_megatron_words({"--my-fork-argument=3"});
+  EXPECT_EQ(value(unknown, "my-fork-argument"), "3");
+  // What stands before a program is the launcher's.
+  const ForeignConfig started = read_megatron_words({"torchrun",
+                                                     "--nproc-per-node",
+                                                     "8",
+                                                     "pretrain_gpt.py",
+                                                     "--my-fork-argument",
+                                                     "3",
+                                                     "--num-layers",
+                                                     "4"});
+  EXPECT_EQ(value(started, "my-fork-argument"), "3");
+  EXPECT_EQ(value(started, "nproc-per-node"), "-");
+}
+
+TEST(MegatronReader, TellsWhatTheCallerMayReplace) {
+  EXPECT_EQ(value(run("PP=${9:-1}\nTP=${TP:-2}\nEP=4\n",
+                      "--pipeline-model-parallel-size $PP "
+                      "--tensor-model-parallel-size=$TP "
+                      "--expert-model-parallel-size $EP"),
+                  "launch.defaults"),
+            "\"pipeline-model-parallel-size | tensor-model-parallel-size\"");
+  EXPECT_EQ(value(run("PP=${9:-1}\n",
+                      "--pipeline-model-parallel-size $PP "
+                      "--pipeline-model-parallel-size 2"),
+                  "launch.defaults"),
+            "-");
+}
+
 TEST(MegatronReader, TellsItsFiles) {
   EXPECT_GT(megatron_likeness("run.sh", run("", "--hidden-size 8")), 50);
   EXPECT_EQ(megatron_likeness("run.sh", "echo hello\n"), 0);

@@ -253,5 +253,148 @@ TEST(Translate, NamesNumbersThatTheOtherSystemRefuses) {
   EXPECT_THAT(result.text, testing::Not(HasSubstr("7.0")));
 }
 
+TranslationSource source_of_run(const std::string& more) {
+  LoadedConfig loaded = parse_config(
+      "[training]\nsteps = 500\nmicrobatch_size = 2\n" + more, "a.toml");
+  resolve(loaded, 8);
+  EXPECT_TRUE(loaded.problems.empty());
+  return translation_source(loaded);
+}
+
+std::string carried(const std::string& more, System to) {
+  return translate(source_of_run(more), to).text;
+}
+
+std::string lost_of(const std::string& more, System to) {
+  std::string all;
+  for (const std::string& clause : translate(source_of_run(more), to).lost) {
+    all += clause + "\n";
+  }
+  return all;
+}
+
+TEST(Translate, CarriesWarmupStableDecay) {
+  const std::string wsd = "[optimizer]\nschedule = \"wsd\"\ndecay_steps = 50\n";
+  EXPECT_THAT(carried(wsd, System::kMegatron),
+              testing::AllOf(HasSubstr("--lr-decay-style WSD\n"),
+                             HasSubstr("--lr-wsd-decay-style linear\n"),
+                             HasSubstr("--lr-wsd-decay-iters 50\n")));
+  EXPECT_THAT(carried(wsd, System::kTorchTitan),
+              testing::AllOf(HasSubstr("decay_ratio = 0.1\n"),
+                             HasSubstr("decay_type = \"linear\"\n")));
+  EXPECT_THAT(carried(wsd, System::kNanotron),
+              testing::AllOf(HasSubstr("lr_decay_style: \"linear\"\n"),
+                             HasSubstr("lr_decay_starting_step: 450\n"),
+                             HasSubstr("lr_decay_steps: 50\n")));
+  for (const System to :
+       {System::kMegatron, System::kTorchTitan, System::kNanotron}) {
+    EXPECT_THAT(lost_of(wsd, to), testing::Not(HasSubstr("wsd")))
+        << lost_of(wsd, to);
+    EXPECT_THAT(lost_of(wsd, to), testing::Not(HasSubstr("decay_steps")));
+  }
+  EXPECT_THAT(lost_of(wsd, System::kDeepSpeed),
+              HasSubstr("optimizer.schedule"));
+}
+
+TEST(Translate, ReadsWarmupStableDecayBack) {
+  const auto to_triax = [](const ForeignConfig& config) {
+    return translate(translation_source(config), System::kTriax).text;
+  };
+  const auto is_wsd = testing::AllOf(HasSubstr("schedule = \"wsd\"\n"),
+                                     HasSubstr("decay_steps = 50\n"));
+  EXPECT_THAT(to_triax(read_megatron_words({"--train-iters",
+                                            "500",
+                                            "--lr-decay-style",
+                                            "WSD",
+                                            "--lr-wsd-decay-iters",
+                                            "50",
+                                            "--lr-wsd-decay-style",
+                                            "linear"})),
+              is_wsd);
+  EXPECT_THAT(
+      to_triax(read_torchtitan("[training]\nsteps = 500\n[lr_scheduler]\n"
+                               "decay_ratio = 0.1\nwarmup_steps = 10\n",
+                               "a.toml")),
+      is_wsd);
+  EXPECT_THAT(to_triax(read_nanotron(
+                  "tokens: {train_steps: 500}\noptimizer:\n"
+                  "  learning_rate_scheduler: {lr_warmup_steps: 10, "
+                  "lr_decay_style: linear, lr_decay_starting_step: 450, "
+                  "lr_decay_steps: 50}\n",
+                  "a.yaml")),
+              is_wsd);
+  // Another decay is said.
+  const Translation other =
+      translate(translation_source(read_megatron_words({"--train-iters",
+                                                        "500",
+                                                        "--lr-decay-style",
+                                                        "WSD",
+                                                        "--lr-wsd-decay-iters",
+                                                        "50"})),
+                System::kTriax);
+  EXPECT_THAT(other.lost, Contains(HasSubstr("wsd_style \"exponential\"")));
+}
+
+TEST(Translate, CarriesGroupsOfShards) {
+  const std::string groups = "[parallel]\ndp = 8\nzero_group = 2\nzero = ";
+  EXPECT_THAT(carried(groups + "1\n", System::kMegatron),
+              HasSubstr("--num-distributed-optimizer-instances 4\n"));
+  EXPECT_THAT(lost_of(groups + "2\n", System::kMegatron),
+              HasSubstr("zero_group 2"));
+  EXPECT_THAT(carried(groups + "2\n", System::kTorchTitan),
+              testing::AllOf(HasSubstr("data_parallel_replicate_degree = 4\n"),
+                             HasSubstr("data_parallel_shard_degree = 2\n")));
+  for (const System to : {System::kDeepSpeed, System::kNanotron}) {
+    EXPECT_THAT(lost_of(groups + "2\n", to), HasSubstr("zero_group 2"));
+  }
+}
+
+TEST(Translate, CarriesLlama3sRopeScaling) {
+  const std::string scaled =
+      "[model.rope_scaling]\ntype = \"llama3\"\nfactor = 32.0\n";
+  EXPECT_THAT(carried(scaled, System::kMegatron),
+              testing::AllOf(HasSubstr("--use-rope-scaling\n"),
+                             HasSubstr("--rope-scaling-factor 32.0\n")));
+  EXPECT_THAT(lost_of(scaled, System::kMegatron),
+              testing::Not(HasSubstr("rope_scaling")));
+  const std::string other = scaled + "low_freq_factor = 2.0\n";
+  EXPECT_THAT(carried(other, System::kMegatron),
+              testing::Not(HasSubstr("rope-scaling")));
+  EXPECT_THAT(lost_of(other, System::kMegatron),
+              testing::AllOf(HasSubstr("model.rope_scaling.type"),
+                             HasSubstr("low_freq_factor")));
+  EXPECT_THAT(lost_of(scaled, System::kNanotron),
+              HasSubstr("model.rope_scaling.type"));
+  EXPECT_THAT(translate(translation_source(
+                            read_megatron_words({"--position-embedding-type",
+                                                 "rope",
+                                                 "--use-rope-scaling",
+                                                 "--rope-scaling-factor",
+                                                 "32"})),
+                        System::kTriax)
+                  .text,
+              testing::AllOf(HasSubstr("type = \"llama3\"\n"),
+                             HasSubstr("factor = 32.0\n")));
+}
+
+TEST(Translate, WritesTheLayoutOfNanotronsPackage) {
+  const Translation old = translate(
+      source_of_run("[parallel]\ntp = 2\n[memory]\nrecompute = \"full\"\n"),
+      System::kNanotron,
+      "0.4");
+  EXPECT_THAT(old.text, testing::Not(HasSubstr("optimizer_factory")));
+  EXPECT_THAT(old.text, testing::Not(HasSubstr("rope_theta")));
+  const ForeignConfig config = read_nanotron(old.text, "a.yaml");
+  EXPECT_TRUE(is_old_nanotron(config));
+  EXPECT_EQ(real_at(config, "optimizer.adam_beta2").value_or(0), 0.95);
+  EXPECT_TRUE(find_value(config.table, "tokenizer") != nullptr);
+  EXPECT_THAT(old.lost,
+              Contains(HasSubstr("memory.recompute): nanotron 0.4 has no such "
+                                 "key")));
+  const Translation sgd = translate(
+      source_of_run("[optimizer]\nname = \"sgd\"\n"), System::kNanotron, "0.4");
+  EXPECT_THAT(sgd.lost, Contains(HasSubstr("nanotron 0.4 has no other")));
+}
+
 }  // namespace
 }  // namespace triax

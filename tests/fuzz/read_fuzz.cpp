@@ -71,6 +71,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                           System::kNanotron}) {
     translate(translation_source(config, {.world = 16}), to);
   }
+  translate(
+      translation_source(config, {.world = 16}), System::kNanotron, "0.4");
   if (entry->system == System::kDeepSpeed) {
     context.version = "0.14.5";
     check_pair(arguments(), config, context);

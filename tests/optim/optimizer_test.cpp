@@ -251,6 +251,88 @@ TEST(AdamW, PaddingStaysZero) {
   EXPECT_TRUE(at::equal(parameter, at::zeros({64}, at::kFloat)));
 }
 
+// Narrow parameters: the master does what an fp32 parameter would have done,
+// and the parameter is that, rounded.
+TEST(MasterWeights, AreAnFp32UpdateAndTheParameterIsItsRounding) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    for (const double momentum : {-1.0, 0.0, 0.9}) {  // -1: AdamW
+      const at::Tensor narrow = make_tensor(200, 1.0, type);
+      const at::Tensor wide = narrow.to(at::kFloat);
+      const auto tensors = [](const at::Tensor& parameter) {
+        return std::vector<OptimizedTensor>{
+            {.parameter = parameter,
+             .gradient = make_tensor(200, 2.0, at::kFloat),
+             .lr_scale = 0.5,
+             .weight_decay = 0.1}};
+      };
+      OptimizerConfig config;
+      if (momentum >= 0) {
+        config.name = "sgd";
+        config.momentum = momentum;
+      }
+      const auto mixed = make_optimizer(config, tensors(narrow));
+      const auto single = make_optimizer(config, tensors(wide));
+      for (int step = 0; step < 4; ++step) {
+        mixed->step(0.01, 0.5);
+        single->step(0.01, 0.5);
+      }
+      EXPECT_TRUE(at::equal(mixed->master(0), wide));
+      EXPECT_TRUE(at::equal(narrow, wide.to(type)));
+      EXPECT_EQ(mixed->state_bytes(), single->state_bytes() + 4 * 200);
+      EXPECT_EQ(mixed->states()[0].name, "master");
+      EXPECT_TRUE(at::equal(mixed->states()[0].tensor, wide));
+    }
+  }
+}
+
+// Steps of a quarter of the parameter's rounding: without a master 1.0 would
+// stay 1.0 for ever.
+TEST(MasterWeights, AddUpUpdatesBelowTheParametersRounding) {
+  const at::Tensor parameter = at::full({64}, 1.0, at::kBFloat16);
+  const at::Tensor gradient = at::full({64}, -1.0, at::kFloat);
+  Sgd optimizer({{parameter, gradient}}, 0.0);
+  const double ulp = 0x1p-7;
+  optimizer.step(ulp / 4);
+  EXPECT_EQ(parameter[0].item<double>(), 1.0);
+  for (int step = 0; step < 7; ++step) {
+    optimizer.step(ulp / 4);
+  }
+  EXPECT_EQ(parameter[0].item<double>(), 1.0 + 2 * ulp);
+}
+
+TEST(MasterWeights, StandBesideNarrowParametersAlone) {
+  const at::Tensor wide = make_tensor(64, 1.0, at::kFloat);
+  const at::Tensor narrow = make_tensor(64, 1.0, at::kBFloat16);
+  AdamW optimizer = make_adamw(
+      {{wide, make_tensor(64, 2.0, at::kFloat)},
+       {narrow, make_tensor(64, 2.0, at::kFloat)},
+       {make_tensor(0, 1.0, at::kBFloat16), make_tensor(0, 1.0, at::kFloat)}});
+  optimizer.step(0.1);
+  EXPECT_EQ(optimizer.master(0).data_ptr(), wide.data_ptr());
+  EXPECT_EQ(optimizer.states()[0].name, "master");
+  EXPECT_EQ(optimizer.states()[0].index, 1);
+  EXPECT_TRUE(
+      at::equal(narrow, optimizer.states()[0].tensor.to(at::kBFloat16)));
+}
+
+TEST(MasterWeights, ContinueFromTheirState) {
+  OptimizedTensor unbroken = {make_tensor(90, 1.0, at::kBFloat16),
+                              make_tensor(90, 2.0, at::kFloat)};
+  AdamW first = make_adamw({unbroken});
+  first.step(1e-4);
+  OptimizedTensor resumed = {unbroken.parameter.clone(),
+                             unbroken.gradient.clone()};
+  AdamW second = make_adamw({resumed});
+  second.set_num_steps(first.num_steps());
+  for (size_t i = 0; i < first.states().size(); ++i) {
+    second.states()[i].tensor.copy_(first.states()[i].tensor);
+  }
+  first.step(1e-4);
+  second.step(1e-4);
+  EXPECT_TRUE(at::equal(first.master(0), second.master(0)));
+  EXPECT_TRUE(at::equal(unbroken.parameter, resumed.parameter));
+}
+
 TEST(Sgd, EqualsTheFormulaWithMomentumAndDecay) {
   const at::Tensor parameter = make_tensor(21, 1.0);
   const at::Tensor gradient = at::zeros({21}, at::kDouble);

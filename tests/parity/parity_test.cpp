@@ -294,10 +294,30 @@ TEST_P(ParityFp32, EqualsOneRank) {
   expect_equal(GetParam(), {"training.precision=fp32"});
 }
 
+const auto kSpinePlans = testing::Values(
+    "tp2", "pp2", "dp2", "dp2_tp2", "tp2_pp2", "dp2_pp2", "dp2_tp2_pp2");
+
 INSTANTIATE_TEST_SUITE_P(
     Models,
     ParityFp32,
-    testing::Combine(kMainPlans,
+    testing::Combine(
+        kSpinePlans,
+        testing::Values(Case{"llama", {}},
+                        Case{"gpt2", kGpt2},
+                        Case{"kv1", {"model.num_key_value_heads=1"}},
+                        Case{"llama_tied", {"model.tie_word_embeddings=true"}},
+                        Case{"uneven_layers", {"model.num_hidden_layers=5"}},
+                        Case{"odd_vocab", {"model.vocab_size=11"}},
+                        Case{"accumulation", {"training.microbatch_size=1"}},
+                        Case{"dropout", kDropout},
+                        Case{"dropout_gpt2", kGpt2 + kDropout},
+                        Case{"documents", kDocuments})),
+    test_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    Zero,
+    ParityFp32,
+    testing::Combine(testing::Values("dp2_tp2_zero1", "dp2_pp2_zero2"),
                      testing::Values(Case{"llama", {}},
                                      Case{"gpt2", kGpt2},
                                      Case{"kv1",

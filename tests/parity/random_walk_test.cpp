@@ -8,6 +8,7 @@
 #include <rapidcheck.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <iostream>
@@ -132,6 +133,7 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"memory.recompute=every_k"}},
       {{}, {"model.initializer_range=0.3"}},
       {{}, {"training.precision=fp32"}, {"training.precision=bf16_autocast"}},
+      {{}, {"memory.offload=nvme"}},
       {{},
        {"parallel.prefetch=0"},
        {"parallel.prefetch=3"},
@@ -233,6 +235,25 @@ Overrides sequence_overrides(const Draw& draw, const Degrees& degrees) {
       set("data.sequence_length", int64_t{degrees.tp} * (1 + draw[kSequence]))};
 }
 
+bool contains(const Overrides& overrides, const std::string& override) {
+  return std::find(overrides.begin(), overrides.end(), override) !=
+         overrides.end();
+}
+
+/// All that the ZeRO stage lets lie on file.
+Overrides offload_overrides(const Overrides& others) {
+  std::string states = "\"optimizer\"";
+  if (!contains(others, "memory.offload=nvme")) {
+    return {};
+  }
+  if (contains(others, "parallel.zero=2")) {
+    states += ", \"gradients\"";
+  } else if (contains(others, "parallel.zero=3")) {
+    states += ", \"gradients\", \"parameters\"";
+  }
+  return {"memory.offload_states=[" + states + "]"};
+}
+
 Overrides overrides_of(const Draw& draw) {
   const Degrees& degrees = all_degrees()[draw[kLayout]];
   Overrides overrides =
@@ -241,7 +262,8 @@ Overrides overrides_of(const Draw& draw) {
   for (size_t i = 0; i < independent().size(); ++i) {
     overrides = overrides + independent()[i][draw[kNumDependent + i]];
   }
-  return overrides + sequence_overrides(draw, degrees);
+  return overrides + sequence_overrides(draw, degrees) +
+         offload_overrides(overrides);
 }
 
 rc::Gen<Draw> draw_generator() {

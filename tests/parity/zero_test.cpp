@@ -2,7 +2,6 @@
 // ZeRO against plain data parallel: the same bits, and the bytes of the
 // formula.
 #include <ATen/ops/equal.h>
-#include <ATen/ops/full.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +11,7 @@
 
 #include "tests/support/layout_run.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/some_steps.h"
 #include "tests/support/tensors.h"
 #include "triax/memory/out_of_memory.h"
 #include "triax/memory/tracker.h"
@@ -22,51 +22,6 @@
 
 namespace triax {
 namespace {
-
-/// What some steps leave on world rank 0.
-struct SomeSteps {
-  std::vector<double> losses;
-  std::vector<double> norms;
-  TensorMap weights;
-  std::vector<Drift> drifted;
-};
-
-SomeSteps run_of(const Overrides& overrides, int num_steps = 4) {
-  const RunConfig config = checked_tiny_run(overrides);
-  SomeSteps run;
-  train_layout(config, [&](Trainer& trainer, DeviceMesh& mesh) {
-    const bool speaks = mesh.rank() == 0;
-    for (int step = 0; step < num_steps; ++step) {
-      const StepStats stats = trainer.step();
-      if (speaks) {
-        run.losses.push_back(stats.loss);
-        run.norms.push_back(stats.grad_norm);
-      }
-    }
-    GatheredTensors gathered;
-    trainer.with_whole_weights([&] {
-      gathered =
-          gather_logical(config, mesh, trainer.rank_model().slots, weight_of);
-    });
-    if (speaks) {
-      run.weights = std::move(gathered.tensors);
-      run.drifted = std::move(gathered.drifted);
-    }
-  });
-  return run;
-}
-
-void expect_same_bits(const SomeSteps& run,
-                      const SomeSteps& plain,
-                      const std::string& of) {
-  EXPECT_EQ(run.losses, plain.losses) << of;
-  EXPECT_EQ(run.norms, plain.norms) << of;
-  EXPECT_THAT(run.drifted, testing::IsEmpty()) << of;
-  ASSERT_FALSE(plain.weights.empty());
-  for (const auto& [name, weight] : plain.weights) {
-    EXPECT_TRUE(at::equal(run.weights.at(name), weight)) << of << ": " << name;
-  }
-}
 
 Overrides zero_overrides(int zero, int64_t bucket_bytes) {
   return {fmt::format("parallel.zero={}", zero),

@@ -43,6 +43,9 @@ void run_ranks_on_board(
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
+      // Of this thread too: matrix products begin with OpenMP's own number, and
+      // a thread's first ones would round otherwise than its later ones.
+      at::set_num_threads(1);
       const RankMemoryScope memory(make_memory_tracker());
       try {
         body(world->join(rank), world->board());

@@ -19,7 +19,7 @@ TEST(MemoryReport, GathersEveryRanksPeak) {
   run_ranks(3, [](std::unique_ptr<Group> world) {
     const MemoryScope optimizer(MemoryCategory::kOptimizer);
     MemoryTracker::leave(MemoryTracker::enter(100 * (world->rank() + 1)));
-    const std::vector<RankMemory> ranks = gather_memory(*world);
+    const std::vector<RankMemory> ranks = gather_memory(*world, {});
     ASSERT_EQ(ranks.size(), 3u);
     for (int rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(ranks[rank].peak[MemoryCategory::kOptimizer], 100 * (rank + 1));
@@ -71,8 +71,8 @@ TEST(MemoryReport, WithoutALimitFitsWhatThereWas) {
   request.limit = 0;
   const std::string text = out_of_memory_text(config, 0, request);
   EXPECT_THAT(text,
-              HasSubstr("rank 0 (dp 0, pp 0, tp 0) is out of memory: the "
-                        "system has no 1.0 KiB more for activations"));
+              testing::StartsWith("out of memory: the system has no 1.0 KiB "
+                                  "more for activations"));
   EXPECT_THAT(text,
               HasSubstr("it would fit with training.microbatch_size = 1 ("));
 }

@@ -13,26 +13,11 @@
 #include <filesystem>
 #include <utility>
 
+#include "triax/base/descriptor.h"
 #include "triax/base/error.h"
 
 namespace triax {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::string reason() {
   return std::strerror(errno);

@@ -16,9 +16,10 @@ namespace triax {
 void open_standard_streams() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0) {
-      // The lowest free number, which is this one.
+      // The lowest free number, which is this one. A closed stdout is opened
+      // to be read, so that a result written to it is an error.
       const int opened =
-          open("/dev/null", descriptor == 0 ? O_RDONLY : O_WRONLY);
+          open("/dev/null", descriptor == 2 ? O_WRONLY : O_RDONLY);
       static_cast<void>(opened);
     }
   }

@@ -41,12 +41,14 @@ void run_rules(Findings& findings) {
     check_model(findings);
     check_layout(findings);
     check_zero_group(findings);
+    check_offload_states(findings);
   }
   const bool has_sizes = has_model && !findings.has_error();
   check_batch(findings);
   check_training(findings);
   check_no_effect(findings);
   check_machine(findings);
+  check_deadline_floor(findings);
   if (findings.options.looks_at_files) {
     check_files(findings);
   }
@@ -57,6 +59,9 @@ void run_rules(Findings& findings) {
     check_memory(findings);
     check_deadline(findings);
     check_zero_buckets(findings);
+    if (findings.options.looks_at_files) {
+      check_offload_folder(findings);
+    }
     check_zero_units(findings);
   }
 }

@@ -8,6 +8,7 @@
 #include "triax/check/findings.h"
 #include "triax/config/problem.h"
 #include "triax/dataset/corpus.h"
+#include "triax/dataset/vocabulary_scan.h"
 
 namespace triax {
 namespace {
@@ -84,6 +85,30 @@ void check_length(Findings& findings,
   }
 }
 
+// Some milliseconds of reading; ids beyond them are found by the loader.
+constexpr int64_t kMaxTokensLookedAt = 1 << 22;
+
+void check_ids(Findings& findings, const TokenFile& file, const Range& tokens) {
+  const int64_t vocab_size = findings.config.model.vocab_size;
+  const auto outside =
+      find_token_outside(file, tokens, vocab_size, kMaxTokensLookedAt);
+  if (outside) {
+    findings.error(
+        "vocab-too-small",
+        "model.vocab_size",
+        fmt::format("token number {} of {} is {}, outside vocab_size {}",
+                    outside->position,
+                    file.path(),
+                    outside->token,
+                    vocab_size),
+        outside->token < 0
+            ? "make the data again: a token is never negative"
+            : fmt::format("use the vocabulary that the data was made with, at "
+                          "least {}",
+                          outside->largest + 1));
+  }
+}
+
 // What only reading the files can find: the ranks would fail by it.
 void open_all_data(Findings& findings) {
   const RunConfig& config = findings.config;
@@ -101,6 +126,11 @@ void open_all_data(Findings& findings) {
                       config.data.sequence_length,
                       config.training.global_batch_size),
           "use more data, a shorter sequence or a smaller batch");
+    }
+    check_ids(findings, *corpus.training_file, corpus.training_tokens);
+    if (corpus.validation_file != nullptr &&
+        corpus.validation_file != corpus.training_file) {
+      check_ids(findings, *corpus.validation_file, corpus.validation_tokens);
     }
   } catch (const Error& error) {
     findings.error(

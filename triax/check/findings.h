@@ -50,15 +50,18 @@ class Findings {
 void check_model(Findings& findings);
 void check_layout(Findings& findings);
 void check_zero_group(Findings& findings);
+void check_offload_states(Findings& findings);
 void check_batch(Findings& findings);
 void check_training(Findings& findings);
 void check_no_effect(Findings& findings);
 void check_machine(Findings& findings);
+void check_deadline_floor(Findings& findings);
 void check_files(Findings& findings);
 /// These need a config without errors: they count its bytes.
 void check_memory(Findings& findings);
 void check_deadline(Findings& findings);
 void check_zero_buckets(Findings& findings);
+void check_offload_folder(Findings& findings);
 void check_zero_units(Findings& findings);
 /// Needs a model without errors: it asks for the names of its parameters.
 void check_patterns(Findings& findings);

@@ -16,12 +16,16 @@ constexpr int64_t kMaxProduct = int64_t{1} << 40;
 struct Replicas {
   std::optional<int64_t> count;
   std::string from;
-  bool has_world = false;  // it is said, though the layout may not fit it
+  bool has_world = false;     // it is said, though the layout may not fit it
+  bool is_a_setting = false;  // some multiple of it may be meant
 };
 
 Replicas replicas_of(const ForeignFindings& findings) {
   const Layout layout = layout_of(findings);
-  return {layout.dp, layout.dp_text, layout.world.has_value()};
+  return {layout.dp,
+          layout.dp_text,
+          layout.world.has_value(),
+          layout.is_world_a_setting};
 }
 
 bool is_sane(const Whole& fact) {
@@ -34,12 +38,37 @@ std::string nearest_multiples(int64_t number, int64_t of) {
                     : fmt::format("{} or {}", below, below + of);
 }
 
+// The batch that follows where tp, pp and cp ranks are counted as replicas too,
+// or ZeRO as an axis beside dp.
+std::string wrong_count_text(const ForeignFindings& findings,
+                             int64_t product,
+                             const Replicas& replicas) {
+  const Layout layout = layout_of(findings);
+  const int64_t global = *findings.facts.global_batch;
+  if (product < 1 || global % product != 0 || !layout.world ||
+      *layout.world != *replicas.count * (global / product) ||
+      *layout.world == *replicas.count) {
+    return "";
+  }
+  return fmt::format(
+      "; it counts all {} ranks as replicas, and ZeRO is no axis of its own: "
+      "the ranks of one tp, pp and cp group take the same samples",
+      *layout.world);
+}
+
 // The three and the degree are all there.
 void check_product(ForeignFindings& findings, const Replicas& replicas) {
   const RunFacts& facts = findings.facts;
   const int64_t product =
       *facts.microbatch * *facts.accumulation * *replicas.count;
   if (*facts.global_batch == product) {
+    return;
+  }
+  if (replicas.is_a_setting && *facts.global_batch % product == 0) {
+    findings.not_judged(fmt::format(
+        "the batch sizes ask for {} times the ranks that the script says by "
+        "default: give --world to compare it",
+        *facts.global_batch / product));
     return;
   }
   std::string fix = fmt::format("use {} = {}", facts.global_batch.key, product);
@@ -50,7 +79,7 @@ void check_product(ForeignFindings& findings, const Replicas& replicas) {
   }
   findings.error("batch-triangle",
                  facts.global_batch.key,
-                 fmt::format("{} {} * {} {} * {} = {}, not {} {}",
+                 fmt::format("{} {} * {} {} * {} = {}, not {} {}{}",
                              facts.microbatch.key,
                              *facts.microbatch,
                              facts.accumulation.key,
@@ -58,7 +87,8 @@ void check_product(ForeignFindings& findings, const Replicas& replicas) {
                              replicas.from,
                              product,
                              facts.global_batch.key,
-                             *facts.global_batch),
+                             *facts.global_batch,
+                             wrong_count_text(findings, product, replicas)),
                  fix);
 }
 

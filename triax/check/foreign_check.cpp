@@ -48,20 +48,26 @@ void drop_consequences(std::vector<Problem>& problems) {
   });
 }
 
+// A number that is out of its range says nothing of another key's.
+std::string subject_of(const Problem& problem) {
+  return problem.rule +
+         (problem.rule == "out-of-range" ? " " + problem.field : "");
+}
+
 // A system's own rule knows more than the one that all share. What is slow is
 // many things under one name.
 void drop_repeats(std::vector<Problem>& problems, size_t num_own) {
   std::set<std::string> said;
   for (size_t i = 0; i < num_own; ++i) {
     if (problems[i].rule != "slow-choice") {
-      said.insert(problems[i].rule);
+      said.insert(subject_of(problems[i]));
     }
   }
   const auto begin = problems.begin() + static_cast<std::ptrdiff_t>(num_own);
   problems.erase(std::remove_if(begin,
                                 problems.end(),
                                 [&said](const Problem& problem) {
-                                  return said.contains(problem.rule);
+                                  return said.contains(subject_of(problem));
                                 }),
                  problems.end());
 }

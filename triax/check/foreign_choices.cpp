@@ -150,6 +150,23 @@ void check_reference(ForeignFindings& findings) {
       Effect::kSilentlyDifferent);
 }
 
+// "3e4" for 3e-4: Adam moves each weight by about the rate in each step.
+void check_rate(ForeignFindings& findings) {
+  const RunFacts& facts = findings.facts;
+  const std::string optimizer = facts.optimizer.value_or("");
+  const bool is_adam = optimizer == "adam" || optimizer == "adamw";
+  if (!is_adam || !facts.lr.is_set() || !(*facts.lr >= 1.0)) {
+    return;
+  }
+  findings.warning("out-of-range",
+                   facts.lr.key,
+                   fmt::format("Adam moves each weight by about {:g} in every "
+                               "step, where weights are a few hundredths",
+                               *facts.lr),
+                   "use 1e-3 or less: is the exponent's sign missing?",
+                   Effect::kSilentlyDifferent);
+}
+
 }  // namespace
 
 void check_foreign_choices(ForeignFindings& findings) {
@@ -160,6 +177,7 @@ void check_foreign_choices(ForeignFindings& findings) {
   }
   check_profile(findings);
   check_reference(findings);
+  check_rate(findings);
 }
 
 }  // namespace triax

@@ -19,8 +19,9 @@ const std::string kZero = "zero_optimization.";
 void check_group(ForeignFindings& findings,
                  const std::string& path,
                  int64_t size) {
-  const std::optional<int64_t> world = layout_of(findings).world;
-  if (!world) {
+  const Layout layout = layout_of(findings);
+  const std::optional<int64_t>& world = layout.world;
+  if (!world || (layout.is_world_a_setting && *world % size != 0)) {
     findings.not_judged(fmt::format(
         "whether {} {} divides the world: give --world", path, size));
     return;
@@ -46,10 +47,12 @@ void check_second_copy(ForeignFindings& findings, int64_t stage) {
   if (!size || *size < 2 || stage < 3) {
     return;
   }
-  const std::optional<int64_t> world = layout_of(findings).world;
+  const Layout layout = layout_of(findings);
+  const bool is_known =
+      layout.world && *layout.world > 0 && !layout.is_world_a_setting;
   // A group larger than the world is the world.
   check_group(
-      findings, path, world && *world > 0 ? std::min(*size, *world) : *size);
+      findings, path, is_known ? std::min(*size, *layout.world) : *size);
   const std::optional<int64_t> host = findings.context.ranks_on_host;
   if (host && *host > 0 && *host % *size != 0) {
     findings.note(

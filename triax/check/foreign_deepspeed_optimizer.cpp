@@ -340,11 +340,37 @@ void check_schedule(ForeignFindings& findings) {
   }
 }
 
+// "optimizer.lr": the class's own parameters, beside params instead of in it.
+void place_parameters(ForeignFindings& findings) {
+  const auto is_parameter = [](std::span<const ParameterRow> rows,
+                               std::string_view name) {
+    return std::any_of(
+        rows.begin(), rows.end(), [name](const ParameterRow& row) {
+          return holds(split_words(row.parameters), name);
+        });
+  };
+  for (Problem& problem : findings.problems) {
+    for (const std::string section : {"optimizer", "scheduler"}) {
+      const std::string prefix = section + ".";
+      const auto rows = section == "optimizer" ? optimizer_parameter_rows()
+                                               : schedule_parameter_rows();
+      if (problem.rule == "unknown-key" && problem.field.starts_with(prefix) &&
+          is_parameter(rows, problem.field.substr(prefix.size()))) {
+        problem.rule = "misplaced-key";
+        problem.severity = Severity::kError;
+        problem.fix = fmt::format("it belongs in {}params", prefix);
+        problem.edit.reset();
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void check_deepspeed_optimizer(ForeignFindings& findings, int64_t stage) {
   check_optimizer(findings, stage);
   check_schedule(findings);
+  place_parameters(findings);
 }
 
 }  // namespace triax

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <optional>
 
+#include "triax/base/trimmed.h"
 #include "triax/check/foreign_deepspeed_rules.h"
 #include "triax/check/foreign_findings.h"
 #include "triax/foreign/hjson.h"
@@ -16,20 +17,10 @@
 namespace triax {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && text.back() == ' ') {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
 // A number in a text, with Python's underscores between digits.
 std::optional<double> number_in(std::string_view text) {
   std::string plain;
-  for (const char byte : trimmed(text)) {
+  for (const char byte : trimmed(text, " ")) {
     if (byte != '_') {
       plain += byte;
     } else if (plain.empty() || plain.back() == '_') {

@@ -231,6 +231,9 @@ class KeyWalk {
                       ? std::string("remove it")
                       : fmt::format("use {}", row.replacement);
     problem.effect = Effect::kRefused;
+    if (row.why == "renamed") {
+      add_rename(problem, entry, row);
+    }
     findings_.add(std::move(problem));
   }
 
@@ -289,12 +292,15 @@ class KeyWalk {
         !row.choices.empty() &&
         std::holds_alternative<std::string>(entry.value.data);
     const bool is_bound = has_type(row.type, entry.value) && !is_choice;
-    Problem problem{row.is_unchecked ? Severity::kWarning : Severity::kError,
-                    is_choice  ? "unknown-value"
-                    : is_bound ? "out-of-range"
-                               : "wrong-type",
-                    path,
-                    entry.value.position};
+    const auto* real = std::get_if<double>(&entry.value.data);
+    const bool is_nan = real != nullptr && std::isnan(*real);
+    Problem problem{
+        row.is_unchecked && !is_nan ? Severity::kWarning : Severity::kError,
+        is_choice  ? "unknown-value"
+        : is_bound ? "out-of-range"
+                   : "wrong-type",
+        path,
+        entry.value.position};
     problem.message = misfit;
     if (!row.default_value.empty() && row.default_value != "null") {
       problem.fix = fmt::format("its default is {}", row.default_value);
@@ -411,6 +417,9 @@ std::string bound_misfit(const KeyRow& row, const ConfigValue& value) {
     return "";
   }
   const double number = whole ? static_cast<double>(*whole) : *real;
+  if (std::isnan(number)) {
+    return "nan is no number";
+  }
   return number >= row.min && number <= row.max
              ? ""
              : fmt::format("{} must be {}", value_text(value), bound_text(row));

@@ -60,7 +60,9 @@ Layout layout_of(const ForeignFindings& findings) {
   layout.world = context.world ? context.world
                  : facts.world ? facts.world.value
                                : other.world.value;
-  layout.is_world_a_setting = !context.world && facts.world.is_default;
+  layout.is_world_a_setting =
+      !context.world &&
+      (facts.world ? facts.world.is_default : other.world.is_default);
   const int64_t rest = layout.tp * layout.pp * layout.cp;
   layout.is_partly_known = is_partly_known(findings);
   if (layout.is_partly_known) {

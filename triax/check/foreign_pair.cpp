@@ -96,14 +96,18 @@ void check_batch(Pair& pair) {
   const Whole& global = pair.there.global_batch;
   const Whole& micro = pair.there.microbatch;
   const Whole& steps = pair.here.accumulation;
-  const std::optional<int64_t> dp = layout_of(pair.findings).dp;
+  const Layout layout = layout_of(pair.findings);
+  const std::optional<int64_t>& dp = layout.dp;
   if (is_micro || is_global || !global.is_set() || !micro.is_set() ||
       !steps.is_set() || !dp || *dp < 1 || *micro < 1 ||
       *micro > *global / *dp) {
     return;
   }
   const int64_t count = *global / *dp / *micro;
-  if (count != *steps) {
+  // On more ranks than a script says by default the count is a part of this.
+  const bool may_fit =
+      layout.is_world_a_setting && *steps > 0 && count % *steps == 0;
+  if (count != *steps && !may_fit) {
     add_conflict(pair,
                  Severity::kError,
                  steps.key,

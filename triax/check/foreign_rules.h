@@ -71,6 +71,13 @@ std::optional<ModelSizes> model_sizes(const ForeignFindings& findings);
 /// "--model", and for what, where the config says the rest.
 std::string_view model_argument(const ForeignFindings& findings);
 
+/// Names the stage of a pipeline that takes longest, from each one's layers,
+/// where a tenth of the stages' time or more is lost by waiting for it. The
+/// last one has the head, too.
+void note_slowest_stage(ForeignFindings& findings,
+                        const std::string& key,
+                        const std::vector<int64_t>& layers);
+
 /// Something a rule needs, and the argument that says it.
 struct Need {
   bool is_met;

@@ -213,6 +213,33 @@ std::string uneven_text(int64_t layers, int64_t stages) {
       100.0 / static_cast<double>(most));
 }
 
+// A first and a last stage of their own; those between them are equal.
+void check_ends(ForeignFindings& findings, int64_t pp, int64_t layers) {
+  const Whole& first = findings.facts.first_stage_layers;
+  const Whole& last = findings.facts.last_stage_layers;
+  const bool has_first = first.is_set();
+  const bool has_last = last.is_set();
+  const int64_t middle = pp - (has_first ? 1 : 0) - (has_last ? 1 : 0);
+  if ((!has_first && !has_last) || pp > kMaxListed || middle < 0 ||
+      (has_first && !is_size(first)) || (has_last && !is_size(last))) {
+    return;
+  }
+  const int64_t rest =
+      layers - (has_first ? *first : 0) - (has_last ? *last : 0);
+  if (rest < 0 || (middle > 0 && rest % middle != 0)) {
+    return;  // Megatron-LM's own rule says it
+  }
+  std::vector<int64_t> stages(static_cast<size_t>(pp),
+                              middle > 0 ? rest / middle : 0);
+  if (has_first) {
+    stages.front() = *first;
+  }
+  if (has_last) {
+    stages.back() = *last;
+  }
+  note_slowest_stage(findings, has_last ? last.key : first.key, stages);
+}
+
 void check_stages(ForeignFindings& findings,
                   const Layout& layout,
                   const Sizes& sizes) {
@@ -240,6 +267,8 @@ void check_stages(ForeignFindings& findings,
                   uneven_text(*sizes.layers, stages),
                   fmt::format("use a pp of {}", dividing(*sizes.layers)),
                   Effect::kSlow);
+  } else {
+    check_ends(findings, layout.pp, *sizes.layers);
   }
 }
 

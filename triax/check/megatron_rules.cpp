@@ -61,6 +61,25 @@ void name_unknown_values(ForeignFindings& findings, const Args& args) {
   }
 }
 
+// Degrees that a script holds as the defaults of what its caller may set: what
+// does not divide by another is then somebody else's mistake.
+void name_defaults(ForeignFindings& findings) {
+  const Word defaults = word_at(findings.config, "launch.defaults");
+  std::vector<std::string> names;
+  for (const std::string_view key : split_words(defaults.value_or(""))) {
+    if (key.ends_with("-parallel-size")) {
+      names.push_back(fmt::format(
+          "--{} {}", key, value_text(*findings.value(std::string(key)))));
+    }
+  }
+  if (!names.empty()) {
+    findings.not_judged(fmt::format(
+        "other degrees than the defaults that the script takes without "
+        "arguments: {}",
+        fmt::join(names, ", ")));
+  }
+}
+
 }  // namespace
 
 void check_megatron_schedule(ForeignFindings& findings, const Args& args) {
@@ -151,10 +170,13 @@ void check_megatron(ForeignFindings& findings) {
   const Args args(findings.config);
   check_megatron_keys(findings, args);
   name_unknown_values(findings, args);
+  name_defaults(findings);
   if (args.is_deepspeed()) {
     findings.not_judged(
         "Megatron-DeepSpeed's own assertions: its checks are others than "
         "Megatron-LM's");
+    // It has the same schedule, with the same assertion.
+    check_megatron_schedule(findings, args);
     return;
   }
   check_megatron_required(findings, args);

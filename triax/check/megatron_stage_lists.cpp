@@ -6,6 +6,7 @@
 #include <string>
 
 #include "triax/check/findings.h"
+#include "triax/check/foreign_rules.h"
 #include "triax/check/megatron_rules.h"
 
 namespace triax {
@@ -58,6 +59,17 @@ std::string unroll(const std::string& layout) {
   return result;
 }
 
+// The chunks go round the ranks.
+std::vector<int64_t> layers_of_ranks(const std::string& layout, int64_t pp) {
+  std::vector<int64_t> layers(static_cast<size_t>(pp));
+  size_t chunk = 0;
+  for (const char c : layout) {
+    chunk += c == '|' ? 1 : 0;
+    layers[chunk % layers.size()] += c == 't' ? 1 : 0;
+  }
+  return layers;
+}
+
 // Stages that a text lists one by one.
 class ListJudge {
  public:
@@ -93,6 +105,9 @@ class ListJudge {
             fmt::format("use a pp of {}", one_of(divisors(stages))));
     }
     check_layout_layers(key, layout, count('t'), args_.whole("num-layers"));
+    if (stages % pp == 0) {
+      note_slowest_stage(findings_, key, layers_of_ranks(layout, pp));
+    }
     return stages % pp == 0 ? Number(stages / pp) : std::nullopt;
   }
 

@@ -104,6 +104,24 @@ Kind more_recompute(const RunConfig& config) {
   return trials;
 }
 
+/// The optimizer's state on file.
+Kind offload_optimizer(const RunConfig& config) {
+  if (config.memory.offload == Offload::kNvme) {
+    return {};
+  }
+  Trial trial{config, "memory.offload = \"nvme\""};
+  trial.config.memory.offload = Offload::kNvme;
+  trial.config.memory.offload_states = {"optimizer"};
+  if (config.memory.offload_states != trial.config.memory.offload_states) {
+    trial.setting += " and memory.offload_states = [\"optimizer\"]";
+  }
+  const int64_t nbytes =
+      heaviest_stage(predict_memory(trial.config)).disk_bytes();
+  trial.cost = fmt::format("{} read from disk and written in each step",
+                           format_bytes(nbytes));
+  return {trial};
+}
+
 Kind smaller_microbatches(const RunConfig& config) {
   Kind trials;
   for (int64_t size = config.training.microbatch_size - 1; size >= 1; --size) {
@@ -169,7 +187,8 @@ std::vector<Kind> kinds_of_change(const RunConfig& config) {
                              split_replicas(config),
                              split_sequence(config),
                              smaller_microbatches(config),
-                             more_recompute(config)};
+                             more_recompute(config),
+                             offload_optimizer(config)};
   for (const bool has_microbatch_of_one : {false, true}) {
     if (has_microbatch_of_one && config.training.microbatch_size == 1) {
       continue;
@@ -300,8 +319,8 @@ std::string to_text(const MemoryAdvice& advice) {
     return text;
   }
   text =
-      "no schedule, zero, recompute, microbatch, tp or pp makes it fit; use a "
-      "smaller model or data.sequence_length";
+      "no schedule, zero, recompute, offload, microbatch, tp or pp makes it "
+      "fit; use a smaller model or data.sequence_length";
   if (!advice.nearest.empty()) {
     text += ", the nearest is " + to_text(advice.nearest.front());
   }

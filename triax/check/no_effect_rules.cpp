@@ -3,6 +3,7 @@
 
 #include "triax/check/findings.h"
 #include "triax/config/fields.h"
+#include "triax/plan/offload.h"
 #include "triax/plan/zero_stages.h"
 
 namespace triax {
@@ -22,6 +23,11 @@ std::vector<Condition> conditions(const RunConfig& config) {
   const bool validates = config.training.validate_every > 0;
   const bool splits_alone =
       config.parallel.pp > 1 && config.parallel.stages.empty();
+  const bool is_on_file = config.memory.offload == Offload::kNvme;
+  const OffloadedStates offloaded = offloaded_states(config);
+  const bool moves_anything =
+      (offloaded.optimizer && optimizer_element_bytes(config) > 0) ||
+      offloaded.gradients || offloaded.parameters || offloaded.activations;
   const bool has_units = splits_parameters(config.parallel);
   const std::string_view only_zero3 =
       "only zero = 3 with dp above 1 gathers parameters";
@@ -60,6 +66,14 @@ std::vector<Condition> conditions(const RunConfig& config) {
       {"memory.recompute_layers",
        config.memory.recompute == Recompute::kEveryK,
        "only recompute = \"every_k\" has groups of layers"},
+      {"memory.offload",
+       config.memory.offload != Offload::kHost,
+       "on a CPU device everything is in the host's memory"},
+      {"memory.offload",
+       config.memory.offload != Offload::kNvme || moves_anything,
+       "nothing that offload_states names exists in this run"},
+      {"memory.offload_states", is_on_file, "memory.offload is not \"nvme\""},
+      {"memory.offload_dir", is_on_file, "memory.offload is not \"nvme\""},
       {"data.validation", validates, "training.validate_every is 0"},
       {"training.validation_batches",
        validates,

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "triax/base/saturating.h"
+#include "triax/check/foreign_rules.h"
 #include "triax/check/torchtitan_rules.h"
 #include "triax/foreign/torchtitan.h"
 
@@ -134,6 +135,43 @@ int64_t stages_of_parts(ForeignFindings& findings, const Pipeline& pipeline) {
   return stages;
 }
 
+// The layers that each rank's parts name.
+void note_slowest_of_parts(ForeignFindings& findings, int64_t pp) {
+  const ConfigValue* value = findings.value(kParts);
+  const auto* parts =
+      value == nullptr ? nullptr : std::get_if<ConfigArray>(&value->data);
+  if (parts == nullptr || pp < 2 ||
+      parts->size() % static_cast<size_t>(pp) != 0) {
+    return;
+  }
+  std::vector<int64_t> layers(static_cast<size_t>(pp));
+  for (size_t i = 0; i < parts->size(); ++i) {
+    const auto* names = std::get_if<ConfigArray>(&(*parts)[i].data);
+    for (const ConfigValue& name : names == nullptr ? ConfigArray{} : *names) {
+      const auto* text = std::get_if<std::string>(&name.data);
+      const bool is_layer = text != nullptr && text->starts_with("layers.");
+      layers[i % layers.size()] += is_layer ? 1 : 0;
+    }
+  }
+  note_slowest_stage(findings, kParts, layers);
+}
+
+// One stage a rank; embedding and output count as `first` and `last` layers.
+void note_slowest_of_split(ForeignFindings& findings,
+                           int64_t stages,
+                           int64_t weight) {
+  if (stages != findings.facts.pp.value_or(1) || weight > (1 << 20)) {
+    return;
+  }
+  std::vector<int64_t> layers;
+  for (int64_t i = 0; i < stages; ++i) {
+    layers.push_back(weight / stages + (i < weight % stages ? 1 : 0));
+  }
+  layers.front() -= torchtitan_whole(findings.config, kFirst);
+  layers.back() -= torchtitan_whole(findings.config, kLast);
+  note_slowest_stage(findings, kDegree, layers);
+}
+
 // generate_llm_fqn_per_model_part.
 void check_layers(ForeignFindings& findings, int64_t stages) {
   const int64_t layers = findings.facts.layers.value_or(0);
@@ -163,6 +201,8 @@ void check_layers(ForeignFindings& findings, int64_t stages) {
                        std::max(first, last),
                        per_stage),
            fmt::format("use at most {}", per_stage));
+  } else {
+    note_slowest_of_split(findings, stages, weight);
   }
 }
 
@@ -229,6 +269,9 @@ void check_stages(ForeignFindings& findings, Pipeline& pipeline) {
   }
   if (findings.is_set(kParts)) {
     pipeline.stages = stages_of_parts(findings, pipeline);
+    if (!pipeline.schedule->is_v) {
+      note_slowest_of_parts(findings, pipeline.pp);
+    }
   }
   if (pipeline.schedule->is_v && pipeline.stages > 0 &&
       pipeline.stages != 2 * pipeline.pp) {

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
+#include "triax/config/problem.h"
 #include "triax/foreign/torchtitan.h"
 
 namespace triax {
@@ -21,6 +23,53 @@ void drop_ignored_defaults(ForeignFindings& findings) {
     const auto* text = std::get_if<std::string>(&value->data);
     return (text != nullptr ? *text : value_text(*value)) == row->default_value;
   });
+}
+
+// "training.batch_size (line 3; now training.local_batch_size)".
+std::string old_key_text(const Problem& problem, const KeyRow& row) {
+  return fmt::format("{} (line {}; {})",
+                     problem.field,
+                     problem.position.line,
+                     row.replacement.empty()
+                         ? std::string(row.why)
+                         : fmt::format("now {}", row.replacement));
+}
+
+// A file for an older TorchTitan is one mistake, however many of its keys are
+// gone: said once, with the list, at the first of them.
+void fold_old_keys(ForeignFindings& findings) {
+  constexpr size_t kLeast = 3;
+  std::vector<Problem>& problems = findings.problems;
+  const auto is_old = [](const Problem& problem) {
+    return problem.rule == "removed-key" &&
+           torchtitan_keys().find(problem.field) != nullptr;
+  };
+  std::vector<Problem> old;
+  std::ranges::copy_if(problems, std::back_inserter(old), is_old);
+  if (old.size() < kLeast) {
+    return;
+  }
+  std::erase_if(problems, is_old);
+  sort_problems(old);
+  std::vector<std::string> texts;
+  std::string_view before;  // the first release without one of the keys
+  for (const Problem& problem : old) {
+    const KeyRow& row = *torchtitan_keys().find(problem.field);
+    texts.push_back(old_key_text(problem, row));
+    const bool is_older =
+        !row.removed.empty() && (before.empty() || row.removed < before);
+    before = is_older ? row.removed : before;
+  }
+  Problem& all = old.front();
+  all.message = fmt::format(
+      "the file is written for {}, and 0.2.2 stops at {} of its keys: {}",
+      before.empty() ? std::string("an older TorchTitan")
+                     : fmt::format("a TorchTitan before {}", before),
+      texts.size(),
+      fmt::join(texts, ", "));
+  all.edit.reset();  // renamed in part it would fit neither
+  all.fix = "rename all of them, or start it with the older TorchTitan";
+  problems.push_back(std::move(all));
 }
 
 // ConfigManager merges the fields of a module of the user's into its own.
@@ -84,6 +133,7 @@ void check_torchtitan(ForeignFindings& findings) {
   check_keys(findings, torchtitan_keys(), {.unknown = KeyUse::kRefused});
   drop_ignored_defaults(findings);
   drop_keys_of_custom_module(findings);
+  fold_old_keys(findings);
   check_torchtitan_layout(findings);
   check_torchtitan_pipeline(findings);
   check_torchtitan_model(findings);

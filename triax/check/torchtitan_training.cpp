@@ -56,9 +56,11 @@ void check_batch(ForeignFindings& findings) {
   }
 }
 
-// TORCH_DTYPE_MAP takes float16 beside the two that JobConfig names.
+// TORCH_DTYPE_MAP takes more than JobConfig names.
 void check_half(ForeignFindings& findings) {
-  for (const char* key : {"training.dtype", "training.mixed_precision_param"}) {
+  for (const char* key : {"training.dtype",
+                          "training.mixed_precision_param",
+                          "training.mixed_precision_reduce"}) {
     if (torchtitan_word(findings.config, key) == "float16") {
       findings.error("unknown-value",
                      key,
@@ -68,6 +70,34 @@ void check_half(ForeignFindings& findings) {
                      Effect::kSilentlyDifferent);
     }
   }
+  const std::string reduce = "training.mixed_precision_reduce";
+  if (torchtitan_word(findings.config, reduce) == "bfloat16") {
+    findings.note("unknown-value",
+                  reduce,
+                  "JobConfig names float32 alone, and bfloat16 is taken all "
+                  "the same: gradients are summed over the ranks in 8 bits of "
+                  "mantissa",
+                  "leave it out for sums in float32");
+  }
+}
+
+// lr_scheduler.py: what the decay ends at.
+void check_least_factor(ForeignFindings& findings) {
+  const std::string key = "lr_scheduler.min_lr_factor";
+  const Real factor = real_at(findings.config, key);
+  if (!factor || (*factor >= 0 && *factor <= 1)) {
+    return;
+  }
+  findings.error("out-of-range",
+                 key,
+                 fmt::format("the rate goes from lr to {:g} times lr{}",
+                             *factor,
+                             *factor > 1   ? ": it rises where it is to decay"
+                             : *factor < 0 ? ", and below 0 each step climbs "
+                                             "the loss"
+                                           : ""),
+                 "use 0 to 1, 0.1 for instance",
+                 Effect::kSilentlyDifferent);
 }
 
 // lr_scheduler.py: the steps that it adjusts, and what lies behind the last.
@@ -272,6 +302,7 @@ void check_other_programs(ForeignFindings& findings) {
 void check_torchtitan_training(ForeignFindings& findings) {
   check_batch(findings);
   check_half(findings);
+  check_least_factor(findings);
   check_schedule(findings);
   check_step_in_backward(findings);
   check_checkpoints(findings);

@@ -34,17 +34,6 @@ void request_stop(int) {
   is_stop_requested.store(true);
 }
 
-void check_one_thread() {
-#ifndef __SANITIZE_THREAD__  // it has a thread of its own, and handles forks
-  const auto tasks = std::filesystem::directory_iterator("/proc/self/task");
-  const auto num_threads = std::distance(begin(tasks), end(tasks));
-  TRIAX_CHECK(num_threads == 1,
-              "ranks are forked from a process with ",
-              num_threads,
-              " threads");
-#endif
-}
-
 void redirect(int fd, const std::string& path, int flags) {
   const int file = open(path.c_str(), flags | O_CLOEXEC, 0600);
   if (file < 0 || dup2(file, fd) < 0) {

@@ -35,8 +35,8 @@ struct ForkOptions {
 /// every rank throws it too. A rank that dies is put there by this process. A
 /// rank ends with _exit: destructors of statics do not run, standard streams
 /// are flushed. Five seconds after the first failure the ranks that still run
-/// are killed. Throws Error when a rank cannot be forked or `log_dir` cannot be
-/// made; then no rank is left.
+/// are killed. Throws Error when this process has several threads, a rank
+/// cannot be forked or `log_dir` cannot be made; then no rank is left.
 int fork_ranks(const ForkOptions& options,
                const std::function<int(int rank)>& body);
 

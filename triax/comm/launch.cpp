@@ -52,9 +52,12 @@ bool is_stopped(pid_t pid) {
   return state && state->state == 'T';
 }
 
+/// Starts the parent of the ranks; throws Error where it cannot.
+using StartParent = std::function<pid_t(const LaunchLink& link)>;
+
 class Launcher {
  public:
-  explicit Launcher(const LaunchOptions& options);
+  Launcher(const LaunchOptions& options, const StartParent& start_parent);
   int run();
 
  private:
@@ -81,6 +84,7 @@ class Launcher {
   std::string name(int rank) const;
 
   const LaunchOptions& options_;
+  const StartParent& start_parent_;
   SignalQueue signals_;
   const Subreaper subreaper_;
   const std::shared_ptr<Board> board_;
@@ -99,8 +103,10 @@ class Launcher {
   double kill_at_ = kNever;
 };
 
-Launcher::Launcher(const LaunchOptions& options)
+Launcher::Launcher(const LaunchOptions& options,
+                   const StartParent& start_parent)
     : options_(options),
+      start_parent_(start_parent),
       board_(Board::create(options.world_size)),
       ranks_(static_cast<size_t>(options.world_size)) {}
 
@@ -128,13 +134,9 @@ void Launcher::start() {
   exits_ = Descriptor(ends[0]);
   const Descriptor exits_out(ends[1]);
   fcntl(exits_.get(), F_SETFL, O_NONBLOCK);
-  child_pid_ = start_process(
-      {.program = options_.program,
-       .arguments = options_.arguments,
-       .environment = environment_with({.board_fd = board_->fd(),
-                                        .exit_fd = exits_out.get(),
-                                        .log_dir = options_.log_dir}),
-       .inherited = {board_->fd(), exits_out.get()}});
+  child_pid_ = start_parent_({.board_fd = board_->fd(),
+                              .exit_fd = exits_out.get(),
+                              .log_dir = options_.log_dir});
   child_ = open_process(child_pid_);
   last_look_ = monotonic_seconds();
 }
@@ -436,14 +438,30 @@ std::string Launcher::name(int rank) const {
                                   : text.substr(0, end + 1);
 }
 
-}  // namespace
-
-int launch(const LaunchOptions& options) {
+int run_launcher(const LaunchOptions& options, const StartParent& start) {
   if (options.world_size < 1) {
     throw Error(
         "the number of ranks is ", options.world_size, ", not 1 or more");
   }
-  return Launcher(options).run();
+  return Launcher(options, start).run();
+}
+
+}  // namespace
+
+int launch(const LaunchOptions& options) {
+  return run_launcher(options, [&](const LaunchLink& link) {
+    return start_process({.program = options.program,
+                          .arguments = options.arguments,
+                          .environment = environment_with(link),
+                          .inherited = {link.board_fd, link.exit_fd}});
+  });
+}
+
+int launch(const LaunchOptions& options,
+           const std::function<int(const LaunchLink& link)>& ranks_parent) {
+  return run_launcher(options, [&](const LaunchLink& link) {
+    return fork_process([&] { return ranks_parent(link); });
+  });
 }
 
 std::string find_run_program() {

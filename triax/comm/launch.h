@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "triax/comm/launch_link.h"
 
 namespace triax {
 
 struct LaunchOptions {
   /// The program that forks the ranks (see fork_ranks.h): find_run_program().
+  /// With a function in its place, only its name in messages.
   std::string program;
   /// Without the program's own name.
   std::vector<std::string> arguments = {};
@@ -41,6 +45,12 @@ struct LaunchOptions {
 /// process without other children: what is left of them is killed. Throws
 /// Error when the program cannot be started.
 int launch(const LaunchOptions& options);
+
+/// The same with ranks_parent(link) in a fork of this process in place of a
+/// program: it forks the ranks and returns the exit code. Call where there is
+/// one thread. start_ranks() is made of it.
+int launch(const LaunchOptions& options,
+           const std::function<int(const LaunchLink& link)>& ranks_parent);
 
 /// libexec/triax-run beside the folder of this executable, or what TRIAX_RUN
 /// names. Throws Error when it is not there.

@@ -13,10 +13,15 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <exception>
+#include <filesystem>
+#include <iostream>
 
 #include "triax/base/error.h"
+#include "triax/base/log.h"
 
 namespace triax {
 namespace {
@@ -33,12 +38,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return out;
 }
 
-// Between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(const Command& command,
-                         char* const* argv,
-                         char* const* envp,
-                         pid_t parent,
-                         int fault_fd) {
+// Async-signal-safe calls only, as all between fork and exec.
+void settle_child(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) {
     _exit(1);
@@ -49,6 +50,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+[[noreturn]] void become(const Command& command,
+                         char* const* argv,
+                         char* const* envp,
+                         pid_t parent,
+                         int fault_fd) {
+  settle_child(parent);
   for (const int fd : command.inherited) {
     fcntl(fd, F_SETFD, 0);
   }
@@ -56,6 +65,25 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   const int fault = errno;
   const ssize_t written = write(fault_fd, &fault, sizeof fault);
   _exit(written == sizeof fault ? 127 : 126);
+}
+
+pid_t fork_or_throw() {
+  const pid_t pid = fork();
+  if (pid < 0) {
+    throw Error("no process for the ranks: ",
+                std::strerror(errno),
+                "; see `ulimit -u`");
+  }
+  return pid;
+}
+
+int run_logged(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    log_error(error.what());
+  }
+  return 1;
 }
 
 const char* signal_hint(int signal) {
@@ -114,12 +142,6 @@ std::string read_some(int fd, size_t max_bytes) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) {
-    close(fd_);
-  }
-}
-
 pid_t start_process(const Command& command) {
   std::vector<std::string> arguments{command.program};
   arguments.insert(
@@ -133,12 +155,7 @@ pid_t start_process(const Command& command) {
   const Descriptor fault_in(ends[0]);
   Descriptor fault_out(ends[1]);
   const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) {
-    throw Error("no process for the ranks: ",
-                std::strerror(errno),
-                "; see `ulimit -u`");
-  }
+  const pid_t pid = fork_or_throw();
   if (pid == 0) {
     become(command, argv.data(), envp.data(), parent, fault_out.get());
   }
@@ -154,6 +171,34 @@ pid_t start_process(const Command& command) {
                 "; it belongs to triax and `make build` makes it");
   }
   return pid;
+}
+
+pid_t fork_process(const std::function<int()>& body) {
+  std::cout.flush();
+  std::fflush(nullptr);
+  const pid_t parent = getpid();
+  const pid_t pid = fork_or_throw();
+  if (pid == 0) {
+    settle_child(parent);
+    const int code = run_logged(body);
+    std::cout.flush();
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  return pid;
+}
+
+void check_one_thread() {
+#ifndef __SANITIZE_THREAD__  // it has a thread of its own, and handles forks
+  const auto tasks = std::filesystem::directory_iterator("/proc/self/task");
+  const auto num_threads = std::distance(begin(tasks), end(tasks));
+  if (num_threads != 1) {
+    throw Error("ranks cannot be forked from a process with ",
+                num_threads,
+                " threads: start them first in main(), before the first "
+                "operation of LibTorch and before any thread");
+  }
+#endif
 }
 
 Descriptor open_process(pid_t pid) {

@@ -3,31 +3,14 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "triax/base/descriptor.h"
+
 namespace triax {
-
-/// An open descriptor, closed by scope.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 struct Command {
   std::string program;
@@ -41,6 +24,15 @@ struct Command {
 /// SIGINT, SIGTERM and SIGHUP (a Ctrl-C reaches the whole process group) and
 /// blocks no signal. Throws Error when the program cannot be executed.
 pid_t start_process(const Command& command);
+
+/// Forks a process that runs body(), ends by _exit with what that returns, and
+/// otherwise lives as one of start_process(). What body throws is logged, and
+/// the code is 1. Call where there is one thread. Throws Error when there can
+/// be no process.
+pid_t fork_process(const std::function<int()>& body);
+
+/// Throws Error where this process has more than one thread.
+void check_one_thread();
 
 /// A descriptor that polls readable once `pid` has ended; not open when there
 /// is no such process.

@@ -246,6 +246,11 @@ class Assigner {
     if (found == nullptr) {
       return wrong_type(field_, value);
     }
+    if (!field_.choices.empty()) {
+      if (Result wrong = check_choice(*found)) {
+        return wrong;
+      }
+    }
     text = *found;
     return std::nullopt;
   }

@@ -32,8 +32,9 @@ std::string number_type(const Field& field, std::string_view kind) {
   if (std::isfinite(bounds.max)) {
     text += fmt::format(", {} {}",
                         bounds.is_max_excluded ? "<" : "≤",
-                        bounds.max < 1e15 ? fmt::format("{:.12g}", bounds.max)
-                                          : fmt::format("{:.0f}", bounds.max));
+                        bounds.max == std::floor(bounds.max)
+                            ? fmt::format("{:.0f}", bounds.max)
+                            : fmt::format("{:.12g}", bounds.max));
   }
   return text;
 }
@@ -139,7 +140,12 @@ std::string type_text(const Field& field) {
   if (!field.is_read()) {
     return field.refused_by == "not-built" ? "not built yet" : "not offered";
   }
-  return field.choices.empty() ? plain_type(field) : join(field.choices, " | ");
+  if (field.choices.empty()) {
+    return plain_type(field);
+  }
+  const bool is_list =
+      std::holds_alternative<MemberOf<std::vector<std::string>>>(field.member);
+  return (is_list ? "list of " : "") + join(field.choices, " | ");
 }
 
 std::string print_value(const Field& field, const RunConfig& config) {

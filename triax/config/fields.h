@@ -64,7 +64,7 @@ struct Field {
   Member member = {};
   std::string_view help;  // one sentence without a full stop
   Bounds bounds = {};
-  std::vector<std::string_view> choices = {};  // of texts and enumerations
+  std::vector<std::string_view> choices = {};  // of texts, lists of them, enumerations
   std::vector<std::string_view> later = {};    // choices not built yet
   Unit unit = Unit::kNone;
   int list_length = 0;  // of a list of numbers; 0: any

@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "triax/base/error.h"
 #include "triax/base/file.h"
 #include "triax/config/assign.h"
 #include "triax/config/fields.h"
 #include "triax/config/hf_config.h"
+#include "triax/config/key_aliases.h"
 #include "triax/config/nearest.h"
 #include "triax/config/parse_toml.h"
 
@@ -94,6 +97,10 @@ std::string nearest_key(std::string_view section, std::string_view name) {
 }
 
 Complaint unknown_section(const std::string& section) {
+  const std::string known = alias_fix("", section);
+  if (!known.empty()) {
+    return {"unknown-key", "no such section", known};
+  }
   const std::string near = nearest(section, sections());
   return {"unknown-key",
           "no such section",
@@ -106,6 +113,10 @@ Complaint unknown_key(const std::string& key) {
   const std::string section =
       dot == std::string::npos ? "" : key.substr(0, dot);
   const std::string name = key.substr(dot == std::string::npos ? 0 : dot + 1);
+  const std::string known = alias_fix(section, name);
+  if (!known.empty()) {
+    return {"unknown-key", "no such key", known};
+  }
   if (dot == std::string::npos || is_section(section)) {
     const std::string place = elsewhere(name);
     if (!place.empty()) {
@@ -132,6 +143,86 @@ Complaint not_a_field(const Assignment& assignment) {
       std::holds_alternative<ConfigTable>(assignment.value.data);
   return is_table && key.find('.') == std::string::npos ? unknown_section(key)
                                                         : unknown_key(key);
+}
+
+// The names that a section's key may be a slip of; for the key of a table at
+// the top level those of the sections.
+std::vector<std::string_view> names_beside(std::string_view section) {
+  if (section.empty()) {
+    return sections();
+  }
+  std::vector<std::string_view> names;
+  for (const Field& field : fields()) {
+    if (field.section() == section) {
+      names.push_back(field.name());
+    }
+  }
+  return names;
+}
+
+// A key, or a section's, under its right name: none is set, and each takes its
+// value.
+bool fits_as(const std::string& key,
+             const ConfigValue& value,
+             const LoadedConfig& loaded) {
+  const auto* table = std::get_if<ConfigTable>(&value.data);
+  if (table != nullptr && is_section(key)) {
+    return std::all_of(
+        table->begin(), table->end(), [&](const ConfigEntry& entry) {
+          return fits_as(key + "." + entry.key, entry.value, loaded);
+        });
+  }
+  const Field* field = find_field(key);
+  RunConfig copy = loaded.config;
+  return field != nullptr && !loaded.is_set(key) &&
+         !assign(*field, value, copy);
+}
+
+// The one name that a misspelt key or section surely means, if the file can
+// say that instead.
+std::optional<SafeEdit> edit_for(const Assignment& assignment,
+                                 const ConfigTable& table,
+                                 const LoadedConfig& loaded) {
+  const size_t dot = assignment.key.rfind('.');
+  const bool is_top = dot == std::string::npos;
+  const std::string section = is_top ? "" : assignment.key.substr(0, dot);
+  const std::string name = assignment.key.substr(is_top ? 0 : dot + 1);
+  const std::vector<std::string_view> names = names_beside(section);
+  const std::string near = nearest(name, names);
+  const bool is_table =
+      std::holds_alternative<ConfigTable>(assignment.value.data);
+  const bool is_twice =
+      is_top && std::any_of(table.begin(), table.end(), [&](const auto& entry) {
+        return entry.key == near;
+      });
+  if (near.empty() || near.ends_with('*') || is_top != is_table || is_twice ||
+      assignment.key_position.line == 0 || !is_sure_slip(name, near, names) ||
+      !fits_as(
+          is_top ? near : section + "." + near, assignment.value, loaded)) {
+    return std::nullopt;
+  }
+  return SafeEdit{assignment.key_position, name, near};
+}
+
+// After all is set, so that a key that stands further down counts.
+void add_edits(const std::vector<Assignment>& assignments,
+               const ConfigTable& table,
+               LoadedConfig& loaded) {
+  for (Problem& problem : loaded.problems) {
+    if (problem.rule != "unknown-key" || problem.fix.empty()) {
+      continue;
+    }
+    const auto source =
+        std::find_if(assignments.begin(),
+                     assignments.end(),
+                     [&problem](const Assignment& assignment) {
+                       return assignment.key == problem.field &&
+                              assignment.key_position == problem.position;
+                     });
+    if (source != assignments.end()) {
+      problem.edit = edit_for(*source, table, loaded);
+    }
+  }
 }
 
 // "profile.*" stands for the section itself, too.
@@ -292,6 +383,7 @@ LoadedConfig parse_config(std::string_view text,
     add_override(override_text, loaded, assignments);
   }
   apply_all(assignments, loaded);
+  add_edits(assignments, parsed.table, loaded);
   sort_problems(loaded.problems);
   return loaded;
 }

@@ -10,7 +10,9 @@ namespace {
 // No key is longer; a longer word is not a slip of one.
 constexpr size_t kMaxWordBytes = 100;
 
-std::string letters(std::string_view word) {
+}  // namespace
+
+std::string plain_letters(std::string_view word) {
   std::string plain;
   for (const char letter : word) {
     if (letter != '_' && letter != '-') {
@@ -21,12 +23,10 @@ std::string letters(std::string_view word) {
   return plain;
 }
 
-}  // namespace
-
 // Optimal string alignment: Levenshtein and swaps of neighbours.
 int edit_distance(std::string_view first, std::string_view second) {
-  const std::string a = letters(first);
-  const std::string b = letters(second);
+  const std::string a = plain_letters(first);
+  const std::string b = plain_letters(second);
   std::vector<std::vector<int>> cost(a.size() + 1,
                                      std::vector<int>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {

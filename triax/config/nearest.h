@@ -7,6 +7,9 @@
 
 namespace triax {
 
+/// A word as keys are compared: without underscores and hyphens, in lower case.
+std::string plain_letters(std::string_view word);
+
 /// Insertions, deletions, replacements and swaps of neighbours that make `b`
 /// of `a`; underscores and case do not count.
 int edit_distance(std::string_view a, std::string_view b);

@@ -65,7 +65,7 @@ const std::vector<Rule>& rules() {
       {"kv-heads-divide-heads", "query heads do not split over KV heads"},
       {"rope-factors", "llama3's high_freq_factor must be the larger one"},
       {"sequence-too-long", "sequences are longer than the model's positions"},
-      {"vocab-too-small", "the vocabulary does not hold the tokenizer's ids"},
+      {"vocab-too-small", "the vocabulary does not hold the ids of the data"},
       // the layout
       {"heads-divide", "attention heads do not split over tp"},
       {"kv-heads-divide", "KV heads do not fit tp"},
@@ -77,6 +77,7 @@ const std::vector<Rule>& rules() {
       {"zero-large-buckets", "zero 2 keeps more gradients than zero 1 would"},
       {"zero-large-units", "zero 3 holds more parameters than zero 2 would"},
       {"few-microbatches", "the pipeline is mostly bubble"},
+      {"offload-needs", "a state can be offloaded only with other settings"},
       // training
       {"batch-triangle", "the batch sizes contradict each other"},
       {"warmup-steps", "warm-up and decay do not fit into the run"},
@@ -91,11 +92,14 @@ const std::vector<Rule>& rules() {
       {"data-too-short", "the data hold less than one sample"},
       {"validation-missing", "validation was asked for without data"},
       {"run-dir-exists", "the run's folder exists"},
+      {"offload-dir", "offloaded states find no folder"},
+      {"offload-in-memory", "the folder of offloaded states is in memory"},
+      {"offload-disk-full", "the disk does not hold what is offloaded"},
       {"tp-exceeds-cores", "tensor-parallel ranks share cores"},
       {"ranks-exceed-cores", "there are far more ranks than cores"},
       {"memory-exceeds-machine", "the ranks need more memory than there is"},
       {"memory-exceeds-limit", "a rank needs more than memory.limit"},
-      {"deadline-too-short", "an emulated message outlasts comm.deadline"},
+      {"deadline-too-short", "a healthy rank would outlast comm.deadline"},
   };
   return table;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "triax/data_parallel/replica_groups.h"
+#include "triax/data_parallel/spilled_gradients.h"
 #include "triax/plan/zero_stages.h"
 
 namespace triax {
@@ -29,8 +30,16 @@ class ReplicaGradients {
   virtual void after_backward() = 0;
   virtual void finish() = 0;
 
-  /// The gradient beside a slice of this rank's shard: one dim.
+  /// The gradient beside a slice of this rank's shard: one dim. Only where it
+  /// lies in memory.
   virtual at::Tensor owned(const ShardSlice& slice) const = 0;
+  /// After finish(), wherever the shard lies: calls `body` for the slices, in
+  /// their order, each in one or more parts; what it writes is kept where
+  /// `is_written`. Ranks with equal slices then see equal parts, and `body` may
+  /// communicate.
+  virtual void visit_owned(const std::vector<ShardSlice>& slices,
+                           bool is_written,
+                           const VisitOwned& body);
   /// What this replica adds to a bucket; only in before_reduce.
   virtual at::Tensor own(int bucket) const = 0;
   /// Spoils what was added up so far.
@@ -50,12 +59,14 @@ class ReplicaGradients {
   std::function<void(int bucket)> before_reduce;
 };
 
-/// ZeRO 0 and 1 keep whole gradients; from 2 on only the shard is kept. The
+/// ZeRO 0 and 1 keep whole gradients; from 2 on only the shard is kept, and
+/// with a file (which needs 2) it is kept there. The
 /// parameters must be distinct leaves of one dtype, and the layout theirs.
 std::unique_ptr<ReplicaGradients> make_replica_gradients(
     int zero_stage,
     std::vector<at::Tensor> parameters,
     const FlatLayout& layout,
-    ReplicaGroups& groups);
+    ReplicaGroups& groups,
+    const GradientFile& file = {});
 
 }  // namespace triax

@@ -16,15 +16,20 @@
 namespace triax {
 ShardedGradients::ShardedGradients(std::vector<at::Tensor> parameters,
                                    FlatLayout layout,
-                                   ReplicaGroups& groups)
+                                   ReplicaGroups& groups,
+                                   const GradientFile& file)
     : parameters_(std::move(parameters)),
       layout_(std::move(layout)),
       groups_(groups),
-      shard_(at::zeros({layout_.shard_numel()}, options_like(parameters_))),
       bucket_of_(parameters_.size()),
       open_(layout_.buckets.size()),
       is_late_(layout_.buckets.size()),
       self_(std::make_shared<ShardedGradients*>(this)) {
+  if (file.arrays != nullptr) {
+    on_file_ = std::make_unique<SpilledGradients>(file, layout_);
+  } else {
+    shard_ = at::zeros({layout_.shard_numel()}, options_like(parameters_));
+  }
   for (size_t b = 0; b < layout_.buckets.size(); ++b) {
     for (const int parameter : layout_.buckets[b].parameters) {
       bucket_of_[parameter] = static_cast<int>(b);
@@ -50,12 +55,20 @@ ShardedGradients::~ShardedGradients() {
 
 void ShardedGradients::zero() {
   settle_all();
-  shard_.zero_();
+  if (on_file_) {
+    on_file_->zero();
+  } else {
+    shard_.zero_();
+  }
 }
 
 void ShardedGradients::multiply(double factor) {
   settle_all();
-  shard_.mul_(factor);
+  visit_owned(slices_of_shard(layout_, groups_.shard()),
+              /*is_written=*/true,
+              [&](size_t, const Range&, const at::Tensor& values) {
+                values.mul_(factor);
+              });
 }
 
 void ShardedGradients::before_backward(bool /*is_last*/) {
@@ -86,7 +99,22 @@ void ShardedGradients::finish() {
   free_.clear();
   num_blocks_ = 0;
   if (groups_.shards() != nullptr && groups_.replicas() != nullptr) {
+    sum_over_replicas();
+  }
+  if (on_file_) {
+    on_file_->settle();
+  }
+}
+
+void ShardedGradients::sum_over_replicas() {
+  if (!on_file_) {
     all_reduce(*groups_.replicas(), shard_);
+    return;
+  }
+  for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const at::Tensor part = on_file_->read(static_cast<int>(b));
+    all_reduce(*groups_.replicas(), part);
+    on_file_->write(static_cast<int>(b), part);
   }
 }
 
@@ -134,7 +162,7 @@ at::Tensor ShardedGradients::take_block() {
     ++num_blocks_;
     most_blocks_ = std::max(most_blocks_, num_blocks_);
     const MemoryScope memory(MemoryCategory::kGradients);
-    return at::empty({layout_.largest_bucket()}, shard_.options());
+    return at::empty({layout_.largest_bucket()}, options_like(parameters_));
   }
   at::Tensor block = std::move(free_.back());
   free_.pop_back();
@@ -166,14 +194,18 @@ void ShardedGradients::start(int bucket) {
         as_buffer(whole),
         as_buffer(whole.narrow(0, groups_.shard() * length, length)));
   }
+  if (on_file_) {
+    on_file_->expect(bucket);
+  }
 }
 
 void ShardedGradients::settle_oldest() {
   Reduction& oldest = reductions_.front();
   oldest.work.wait();
-  const at::Tensor mine = part_of_shard(oldest.bucket);
-  mine.add_(in_bucket(oldest.block, oldest.bucket)
-                .narrow(0, groups_.shard() * mine.numel(), mine.numel()));
+  const at::Tensor whole = in_bucket(oldest.block, oldest.bucket);
+  const int64_t length = whole.numel() / layout_.num_shards;
+  add_to_shard(oldest.bucket,
+               whole.narrow(0, groups_.shard() * length, length));
   if (num_blocks_ > kMaxGradientBlocks) {
     --num_blocks_;
   } else {
@@ -193,7 +225,18 @@ at::Tensor ShardedGradients::in_bucket(const at::Tensor& block,
   return block.narrow(0, 0, layout_.buckets[bucket].range.length);
 }
 
+void ShardedGradients::add_to_shard(int bucket, const at::Tensor& sum) {
+  if (on_file_) {
+    on_file_->add(bucket, sum);
+  } else {
+    part_of_shard(bucket).add_(sum);
+  }
+}
+
 at::Tensor ShardedGradients::part_of_shard(int bucket) const {
+  if (on_file_) {
+    return on_file_->read(bucket);
+  }
   const Bucket& whole = layout_.buckets[bucket];
   return shard_.narrow(0,
                        start_in_shard(layout_, whole),
@@ -201,7 +244,18 @@ at::Tensor ShardedGradients::part_of_shard(int bucket) const {
 }
 
 at::Tensor ShardedGradients::owned(const ShardSlice& slice) const {
+  TRIAX_CHECK(!on_file_, "the shard lies on file");
   return shard_.narrow(0, slice.offset, slice.elements.length);
+}
+
+void ShardedGradients::visit_owned(const std::vector<ShardSlice>& slices,
+                                   bool is_written,
+                                   const VisitOwned& body) {
+  if (on_file_) {
+    on_file_->visit(slices, is_written, body);
+  } else {
+    ReplicaGradients::visit_owned(slices, is_written, body);
+  }
 }
 
 at::Tensor ShardedGradients::own(int bucket) const {
@@ -231,8 +285,9 @@ void ShardedGradients::gather() {
     const int bucket = static_cast<int>(b);
     at::Tensor whole = part_of_shard(bucket);
     if (Group* shards = groups_.shards()) {
-      whole = at::empty({layout_.buckets[b].range.length}, shard_.options());
-      shards->all_gather(as_buffer(part_of_shard(bucket)), as_buffer(whole));
+      const at::Tensor mine = whole;
+      whole = at::empty({layout_.buckets[b].range.length}, mine.options());
+      shards->all_gather(as_buffer(mine), as_buffer(whole));
     }
     set_gradients(bucket, whole);
   }
@@ -245,11 +300,14 @@ void ShardedGradients::release() {
 }
 
 int64_t ShardedGradients::nbytes() const {
-  return shard_.numel() * shard_.element_size();
+  return on_file_ ? 0 : shard_.numel() * shard_.element_size();
 }
 
 int64_t ShardedGradients::bucket_bytes() const {
-  return most_blocks_ * layout_.largest_bucket() * shard_.element_size();
+  const auto size =
+      static_cast<int64_t>(options_like(parameters_).dtype().itemsize());
+  return most_blocks_ * layout_.largest_bucket() * size +
+         (on_file_ ? on_file_->most_bytes() : 0);
 }
 
 }  // namespace triax

@@ -7,6 +7,7 @@
 
 #include "triax/comm/group.h"
 #include "triax/data_parallel/replica_gradients.h"
+#include "triax/data_parallel/spilled_gradients.h"
 
 namespace triax {
 
@@ -24,10 +25,11 @@ namespace triax {
 /// or in finish().
 class ShardedGradients : public ReplicaGradients {
  public:
-  /// `groups` must outlive this.
+  /// `groups` must outlive this. With a file the shard lies there.
   ShardedGradients(std::vector<at::Tensor> parameters,
                    FlatLayout layout,
-                   ReplicaGroups& groups);
+                   ReplicaGroups& groups,
+                   const GradientFile& file = {});
   ~ShardedGradients() override;
   ShardedGradients(const ShardedGradients&) = delete;
   ShardedGradients& operator=(const ShardedGradients&) = delete;
@@ -37,6 +39,9 @@ class ShardedGradients : public ReplicaGradients {
   void after_backward() override;
   void finish() override;
   at::Tensor owned(const ShardSlice& slice) const override;
+  void visit_owned(const std::vector<ShardSlice>& slices,
+                   bool is_written,
+                   const VisitOwned& body) override;
   at::Tensor own(int bucket) const override;
   void multiply(double factor) override;
   void gather() override;
@@ -64,6 +69,8 @@ class ShardedGradients : public ReplicaGradients {
   void settle_all();
   at::Tensor take_block();
   bool has_late_gradients() const;
+  void add_to_shard(int bucket, const at::Tensor& sum);
+  void sum_over_replicas();
   at::Tensor part_of_shard(int bucket) const;
   at::Tensor in_bucket(const at::Tensor& block, int bucket) const;
   void set_gradients(int bucket, const at::Tensor& block);
@@ -72,7 +79,8 @@ class ShardedGradients : public ReplicaGradients {
   const std::vector<at::Tensor> parameters_;
   const FlatLayout layout_;
   ReplicaGroups& groups_;
-  at::Tensor shard_;
+  at::Tensor shard_;  // undefined where it lies on file
+  std::unique_ptr<SpilledGradients> on_file_;
   std::vector<int> bucket_of_;
   std::vector<at::Tensor> open_;  // by bucket; undefined where it is not
   std::vector<bool> is_late_;     // by bucket: opened again after its reduction

@@ -2,10 +2,10 @@
 #include "triax/data_parallel/sharded_parameters.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "triax/base/error.h"
@@ -33,17 +33,22 @@ int64_t hash_of(const std::vector<int>& numbers) {
 ShardedParameters::ShardedParameters(UnitLayout layout,
                                      at::ScalarType dtype,
                                      Group& shards,
-                                     const ShardedParametersOptions& options)
+                                     const ShardedParametersOptions& options,
+                                     std::vector<PartPlace> places)
     : layout_(std::move(layout)),
       shards_(shards),
       options_(options),
+      dtype_(dtype),
       element_bytes_(static_cast<int64_t>(c10::elementSize(dtype))) {
   TRIAX_CHECK(layout_.flat.num_shards == shards.size(),
               layout_.flat.num_shards,
               " shards of ",
               shards.size(),
               " ranks");
-  {
+  if (!places.empty()) {
+    on_file_ =
+        std::make_unique<SpilledParameters>(std::move(places), layout_.flat);
+  } else {
     const MemoryScope memory(MemoryCategory::kParameters);
     shard_ = at::zeros({layout_.flat.shard_numel()}, dtype);
   }
@@ -77,29 +82,50 @@ void ShardedParameters::add(int index,
               layout.name);
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const at::Tensor& parameter = parameters[i];
-    const Range& place = layout_.flat.parameters[layout.parameters[i]];
-    TRIAX_CHECK(parameter.scalar_type() == shard_.scalar_type() &&
-                    parameter.numel() == place.length,
+    TRIAX_CHECK(parameters[i].scalar_type() == dtype_ &&
+                    parameters[i].numel() ==
+                        layout_.flat.parameters[layout.parameters[i]].length,
                 "parameter ",
                 i,
                 " of ",
                 layout.name,
                 " is not the layout's");
-    const at::Tensor values = parameter.detach().reshape({-1});
-    const Range mine =
-        owned_elements(layout_.flat, layout.parameters[i], shards_.rank());
-    if (mine.length > 0) {
-      owned(layout.parameters[i], mine)
-          .copy_(values.narrow(0, mine.start, mine.length));
-    }
-    parameter.set_data(unit.storage.tensor(shard_.scalar_type(),
-                                           place.start - layout.range.start,
-                                           parameter.sizes()));
+  }
+  keep_values(index, parameters);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Range& place = layout_.flat.parameters[layout.parameters[i]];
+    parameters[i].set_data(unit.storage.tensor(
+        dtype_, place.start - layout.range.start, parameters[i].sizes()));
   }
   unit.parameters = parameters;
   if (!parameters.empty()) {
     watch_->add(parameters.front(), index);
+  }
+}
+
+/// This rank's shard of them.
+void ShardedParameters::keep_values(int index,
+                                    const std::vector<at::Tensor>& parameters) {
+  const ParameterUnit& layout = layout_.units[index];
+  for (const int b : layout.buckets) {
+    const Bucket& bucket = layout_.flat.buckets[b];
+    const Range mine = shard_of(layout_.flat, bucket, shards_.rank());
+    const at::Tensor part =
+        on_file_ ? at::zeros({mine.length}, dtype_) : part_of_shard(b);
+    for (const int parameter : bucket.parameters) {
+      const Range& whole = layout_.flat.parameters[parameter];
+      const Range shared = intersection(whole, mine);
+      if (shared.length > 0) {
+        part.narrow(0, shared.start - mine.start, shared.length)
+            .copy_(parameters[parameter - layout.parameters.front()]
+                       .detach()
+                       .reshape({-1})
+                       .narrow(0, shared.start - whole.start, shared.length));
+      }
+    }
+    if (on_file_) {
+      on_file_->write(b, part);
+    }
   }
 }
 
@@ -144,9 +170,10 @@ void ShardedParameters::begin_pass(int kind) {
   is_pass_ = true;
   is_last_backward_ = false;
   is_as_learnt_ = !learnt_[kind].empty();
-  for (const int unit : upcoming({})) {
+  for (const int unit : upcoming({}, options_.prefetch)) {
     start_gathering(unit);
   }
+  read_ahead({});
 }
 
 void ShardedParameters::begin_last_backward() {
@@ -160,6 +187,9 @@ void ShardedParameters::end_pass() {
   is_pass_ = false;
   give_back_unused({});
   spare_.clear();
+  if (on_file_) {
+    on_file_->forget();
+  }
   compare_orders();
   learnt_[kind_] = std::exchange(seen_, {});
   previous_.clear();
@@ -227,14 +257,15 @@ void ShardedParameters::note_use(int unit) {
   }
 }
 
-std::vector<int> ShardedParameters::upcoming(std::span<const int> units) const {
+std::vector<int> ShardedParameters::upcoming(std::span<const int> units,
+                                             int ahead) const {
   std::vector<int> next;
   if (!is_pass_ || !is_as_learnt_) {
     return next;
   }
   const std::vector<int>& learnt = learnt_.at(kind_);
   for (size_t i = next_; i < learnt.size(); ++i) {
-    if (static_cast<int>(next.size()) == options_.prefetch) {
+    if (static_cast<int>(next.size()) == ahead) {
       break;
     }
     if (!contains(units, learnt[i]) && !contains(next, learnt[i])) {
@@ -265,13 +296,14 @@ void ShardedParameters::before_operation(std::span<const int> units) {
     }
   }
   std::vector<int> wanted(units.begin(), units.end());
-  const std::vector<int> next = upcoming(units);
+  const std::vector<int> next = upcoming(units, options_.prefetch);
   wanted.insert(wanted.end(), next.begin(), next.end());
   give_back_unused(wanted);
   for (const int unit : wanted) {
     start_gathering(unit);
   }
   spare_.clear();
+  read_ahead(units);
   for (const int unit : units) {
     finish_gathering(unit);
   }
@@ -296,6 +328,20 @@ void ShardedParameters::give_back_unused(const std::vector<int>& wanted) {
     if (is_left && !contains(wanted, index) && !units_[u].is_held &&
         units_[u].num_users == 0) {
       give_back(index);
+    }
+  }
+}
+
+/// What is gathered next but one is on its way from the disk by then.
+void ShardedParameters::read_ahead(std::span<const int> units) {
+  if (!on_file_) {
+    return;
+  }
+  for (const int unit : upcoming(units, options_.prefetch + 1)) {
+    if (!units_[unit].storage.is_filled()) {
+      for (const int bucket : layout_.units[unit].buckets) {
+        on_file_->expect(bucket);
+      }
     }
   }
 }
@@ -326,12 +372,16 @@ void ShardedParameters::start_gathering(int index) {
           unit.storage.data() +
               (range.start - layout.range.start) * element_bytes_,
           range.length,
-          to_dtype(shard_.scalar_type())};
-      unit.works.push_back(
-          shards_.all_gather_async(as_buffer(part_of_shard(b)), whole));
+          to_dtype(dtype_)};
+      const at::Tensor mine = on_file_ ? on_file_->take(b) : part_of_shard(b);
+      if (on_file_) {
+        unit.parts.push_back(mine);
+      }
+      unit.works.push_back(shards_.all_gather_async(as_buffer(mine), whole));
     }
   } catch (const std::exception& error) {
     unit.works.clear();
+    unit.parts.clear();
     if (unit.storage.is_filled()) {
       gathered_bytes_ -= unit.storage.nbytes();
     }
@@ -350,8 +400,10 @@ void ShardedParameters::finish_gathering(int index) {
       work.wait();
     }
     unit.works.clear();
+    unit.parts.clear();
   } catch (const std::exception& error) {
     unit.works.clear();
+    unit.parts.clear();
     gathered_bytes_ -= unit.storage.nbytes();
     unit.storage.free(error.what());
     throw;
@@ -374,6 +426,7 @@ void ShardedParameters::give_back(int index) {
   }
   const bool is_whole = unit.works.empty();
   unit.works.clear();  // waits
+  unit.parts.clear();
   if (is_whole && version_of(unit) != unit.version) {
     keep_own(index);
   }
@@ -387,11 +440,14 @@ void ShardedParameters::keep_own(int index) {
   for (const int b : layout.buckets) {
     const Range mine =
         shard_of(layout_.flat, layout_.flat.buckets[b], shards_.rank());
-    const at::Tensor part = part_of_shard(b);
-    std::memcpy(part.data_ptr(),
-                units_[index].storage.data() +
-                    (mine.start - layout.range.start) * element_bytes_,
-                part.nbytes());
+    auto* const values = units_[index].storage.data() +
+                         (mine.start - layout.range.start) * element_bytes_;
+    const at::Tensor gathered = at::from_blob(values, {mine.length}, dtype_);
+    if (on_file_) {
+      on_file_->write(b, gathered);
+    } else {
+      part_of_shard(b).copy_(gathered);
+    }
   }
 }
 
@@ -428,7 +484,7 @@ void ShardedParameters::rethrow_failure() {
 }
 
 int64_t ShardedParameters::nbytes() const {
-  return shard_.numel() * element_bytes_;
+  return on_file_ ? 0 : shard_.numel() * element_bytes_;
 }
 
 }  // namespace triax

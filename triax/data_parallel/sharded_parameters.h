@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "triax/comm/group.h"
+#include "triax/data_parallel/spilled_parameters.h"
 #include "triax/memory/refillable_storage.h"
 #include "triax/memory/storage_watch.h"
 #include "triax/plan/parameter_units.h"
@@ -48,11 +49,13 @@ struct ShardedParametersOptions {
 class ShardedParameters {
  public:
   /// `shards` must outlive this; its ranks call alike. The layout must have
-  /// as many shards. One dtype for all.
+  /// as many shards. One dtype for all. With places, one for each bucket, the
+  /// shard lies on file.
   ShardedParameters(UnitLayout layout,
                     at::ScalarType dtype,
                     Group& shards,
-                    const ShardedParametersOptions& options = {});
+                    const ShardedParametersOptions& options = {},
+                    std::vector<PartPlace> places = {});
   ~ShardedParameters();
   ShardedParameters(const ShardedParameters&) = delete;
   ShardedParameters& operator=(const ShardedParameters&) = delete;
@@ -65,7 +68,8 @@ class ShardedParameters {
   void add(int unit, const std::vector<at::Tensor>& parameters);
 
   /// Elements of a parameter that this rank's shard holds: one dim, always
-  /// there. What is written here is what the next gathering brings.
+  /// there. What is written here is what the next gathering brings. Only where
+  /// the shard lies in memory.
   at::Tensor owned(int parameter, const Range& elements) const;
 
   /// Passes of one `kind` use the units in the same order, as a rule.
@@ -96,21 +100,24 @@ class ShardedParameters {
         : storage(std::move(the_storage)) {}
     RefillableStorage storage;
     std::vector<at::Tensor> parameters;
-    std::vector<Work> works;  // while it is being gathered
-    int64_t version = 0;      // sum of its parameters', when gathered
-    int num_users = 0;        // operations under way with several units
+    std::vector<at::Tensor> parts;  // sent, from file; end after the works
+    std::vector<Work> works;        // while it is being gathered
+    int64_t version = 0;            // sum of its parameters', when gathered
+    int num_users = 0;              // operations under way with several units
     bool is_held = false;
   };
 
   void before_operation(std::span<const int> units);
   void after_operation(std::span<const int> units);
   void note_use(int unit);
-  std::vector<int> upcoming(std::span<const int> units) const;
+  std::vector<int> upcoming(std::span<const int> units, int ahead) const;
   void give_back_unused(const std::vector<int>& wanted);
   void start_gathering(int unit);
   void finish_gathering(int unit);
   void give_back(int unit);
   void keep_own(int unit);
+  void keep_values(int unit, const std::vector<at::Tensor>& parameters);
+  void read_ahead(std::span<const int> units);
   void compare_orders();
   std::string why_not(int unit) const;
   at::Tensor part_of_shard(int bucket) const;
@@ -119,8 +126,10 @@ class ShardedParameters {
   const UnitLayout layout_;
   Group& shards_;
   const ShardedParametersOptions options_;
+  const at::ScalarType dtype_;
   const int64_t element_bytes_;
-  at::Tensor shard_;
+  at::Tensor shard_;  // undefined where it lies on file
+  std::unique_ptr<SpilledParameters> on_file_;
   std::vector<Unit> units_;
   std::mutex mutex_;  // operations come from several threads
   // Of the pass that is under way.

@@ -149,15 +149,21 @@ void note_other_runs(const std::vector<MegatronRun>& candidates,
   }
 }
 
-void add_open_words(const std::vector<std::string>& words,
-                    ConfigTable& launch,
-                    const std::string& file) {
-  if (!words.empty()) {
-    launch.push_back(
-        {"open",
-         {file, 0, 0},
-         {fmt::format("{}", fmt::join(words, " ")), {file, 0, 0}}});
-  }
+void add_open_arguments(const OpenArguments& open,
+                        ConfigTable& launch,
+                        const std::string& file) {
+  const auto add = [&](const char* key,
+                       const std::vector<std::string>& words,
+                       const char* separator) {
+    if (!words.empty()) {
+      launch.push_back(
+          {key,
+           {file, 0, 0},
+           {fmt::format("{}", fmt::join(words, separator)), {file, 0, 0}}});
+    }
+  };
+  add("open", open.words, " ");
+  add("defaults", open.defaults, " | ");
 }
 
 ConfigEntry section(const std::string& key,
@@ -224,7 +230,7 @@ void read_script(const ShellRuns& runs,
   const MegatronRun* chosen = best_megatron_run(candidates);
   ConfigTable launch;
   ConfigTable environment;
-  std::vector<std::string> open;
+  OpenArguments open;
   if (chosen != nullptr) {
     launch = read_launch(chosen->command(), batch, position_of);
     environment = environment_table(*chosen->run, position_of);
@@ -236,7 +242,7 @@ void read_script(const ShellRuns& runs,
     open = read_arguments(
         loose_arguments(runs, candidates), 0, position_of, config);
   }
-  add_open_words(open, launch, config.file);
+  add_open_arguments(open, launch, config.file);
   put_in_front(std::move(launch), std::move(environment), config);
 }
 
@@ -317,7 +323,7 @@ ForeignConfig read_megatron_words(const std::vector<std::string>& words) {
     }
     const MegatronRun& candidate = candidates[0];
     launch = read_launch(candidate.command(), {}, position_of);
-    add_open_words(
+    add_open_arguments(
         read_arguments(
             runs.runs[0].fields, candidate.first_argument, position_of, config),
         launch,

@@ -19,7 +19,8 @@ namespace triax {
 /// switch, a list where it takes several values, and a ForeignValue where the
 /// script does not say what it gets ("$1", something set under a condition).
 /// Two tables come before them: "launch" (script, nodes, ranks-per-node,
-/// world, open: words that may be more arguments) and "environment" (what is
+/// world, open: words that may be more arguments, defaults: keys whose value
+/// the caller may replace) and "environment" (what is
 /// exported).
 
 /// How much it looks like a script or a list of Megatron-LM arguments.

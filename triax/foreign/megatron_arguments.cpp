@@ -120,7 +120,7 @@ class ArgumentReader {
                  ForeignConfig& config)
       : fields_(fields), position_of_(position_of), config_(config) {}
 
-  std::vector<std::string> read(size_t begin) {
+  OpenArguments read(size_t begin) {
     at_ = begin;
     while (at_ < fields_.size()) {
       const ShellField& field = fields_[at_];
@@ -159,7 +159,7 @@ class ArgumentReader {
   void read_stray(const ShellField& field) {
     const std::string text = field.text();
     if (!field.is_known()) {
-      open_.push_back(text);
+      open_.words.push_back(text);
       return;
     }
     if (field.is_maybe() || text.empty() || may_take_more_) {
@@ -252,6 +252,7 @@ class ArgumentReader {
     }
     const Position place =
         value.pieces.empty() ? entry.key_position : position(value);
+    note_default(entry.key, value);
     const bool is_list = row != nullptr && row->row.type == KeyType::kList;
     const KeyType type = row != nullptr ? (is_list ? row->item : row->row.type)
                                         : guessed_type(value.text());
@@ -363,6 +364,7 @@ class ArgumentReader {
       return;
     }
     entry.value = value_of(*values[0], row.row.type, position(*values[0]));
+    note_default(entry.key, *values[0]);
     if (field.is_maybe() &&
         !std::holds_alternative<ForeignValue>(entry.value.data)) {
       entry.value.data = ForeignValue{values[0]->text() + " under a condition"};
@@ -417,6 +419,17 @@ class ArgumentReader {
   }
 
   // The last one wins.
+  void note_default(const std::string& key, const ShellField& value) {
+    std::erase(open_.defaults, key);
+    const auto is_default = [](const ShellPiece& piece) {
+      return piece.is_default;
+    };
+    if (std::ranges::any_of(value.pieces, is_default)) {
+      open_.defaults.push_back(key);
+    }
+  }
+
+  // The last one wins.
   void add(ConfigEntry entry) {
     const auto [found, is_new] =
         places_.try_emplace(entry.key, config_.table.size());
@@ -449,7 +462,7 @@ class ArgumentReader {
   const std::vector<ShellField>& fields_;
   const PositionOf& position_of_;
   ForeignConfig& config_;
-  std::vector<std::string> open_;
+  OpenArguments open_;
   std::unordered_map<std::string, size_t> places_;
   size_t at_ = 0;
   bool may_take_more_ = false;
@@ -457,10 +470,10 @@ class ArgumentReader {
 
 }  // namespace
 
-std::vector<std::string> read_arguments(const std::vector<ShellField>& fields,
-                                        size_t begin,
-                                        const PositionOf& position_of,
-                                        ForeignConfig& config) {
+OpenArguments read_arguments(const std::vector<ShellField>& fields,
+                             size_t begin,
+                             const PositionOf& position_of,
+                             ForeignConfig& config) {
   return ArgumentReader(fields, position_of, config).read(begin);
 }
 

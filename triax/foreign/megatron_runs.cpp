@@ -71,7 +71,9 @@ void find_script(const std::vector<ShellField>& fields,
       candidate.first_argument = i + 1;
     }
   }
-  if (candidate.script >= fields.size()) {
+  const bool has_script = candidate.script < candidate.first_argument;
+  // Words without a program are all arguments, a fork's before the known too.
+  if (!has_script && (candidate.is_bare || first_known == fields.size())) {
     candidate.script = 0;
     candidate.first_argument = 0;
   }

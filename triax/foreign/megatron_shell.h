@@ -20,6 +20,8 @@ struct ShellPiece {
   bool is_unset = false;
   /// A number that a variable holds, which whoever copies a script may change.
   bool is_setting = false;
+  /// The default of something that the caller may set: "${PP:-1}".
+  bool is_default = false;
   /// Not known and not in quotes: it may be any number of words, or none.
   bool is_open = false;
 

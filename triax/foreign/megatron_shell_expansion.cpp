@@ -314,7 +314,10 @@ class WordExpander {
     }
     ShellFieldBuilder inner;
     expand_into(word, inner, true, depth + 1);
-    for (const ShellField& field : inner.take()) {
+    for (ShellField& field : inner.take()) {
+      for (ShellPiece& piece : field.pieces) {
+        piece.is_default = true;
+      }
       if (parameter.op.back() == '=') {
         state_.set(parameter.name, ShellValue{false, {field}});
       }

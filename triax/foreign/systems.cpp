@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "triax/base/byte_order_mark.h"
+#include "triax/base/trimmed.h"
 #include "triax/config/fields.h"
 #include "triax/foreign/deepspeed.h"
 #include "triax/foreign/megatron.h"
@@ -37,12 +38,8 @@ bool is_triax_section(std::string_view path) {
   });
 }
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  const size_t end = text.find_last_not_of(" \t\r");
-  return begin == std::string_view::npos ? ""
-                                         : text.substr(begin, end - begin + 1);
-}
+// Of a line.
+constexpr std::string_view kBlanks = " \t\r";
 
 TomlLikeness likeness_of_toml(std::string_view text) {
   constexpr int kKey = 3;
@@ -50,14 +47,15 @@ TomlLikeness likeness_of_toml(std::string_view text) {
   std::string section;
   for (int num_lines = 0; !text.empty() && num_lines < 2000; ++num_lines) {
     const size_t end = text.find('\n');
-    const std::string_view line = trimmed(text.substr(0, end));
+    const std::string_view line = trimmed(text.substr(0, end), kBlanks);
     text = end == std::string_view::npos ? "" : text.substr(end + 1);
     if (line.starts_with('[')) {
       const size_t first = line.find_first_not_of("[ \t");
       const size_t last = line.find(']');
-      section = first >= last || last == std::string_view::npos
-                    ? std::string()
-                    : std::string(trimmed(line.substr(first, last - first)));
+      section =
+          first >= last || last == std::string_view::npos
+              ? std::string()
+              : std::string(trimmed(line.substr(first, last - first), kBlanks));
       likeness.triax += is_triax_section(section) ? 1 : 0;
       likeness.torchtitan += torchtitan_keys().find(section) ? 1 : 0;
       continue;
@@ -66,7 +64,7 @@ TomlLikeness likeness_of_toml(std::string_view text) {
     if (line.starts_with('#') || equals == std::string_view::npos) {
       continue;
     }
-    const std::string key(trimmed(line.substr(0, equals)));
+    const std::string key(trimmed(line.substr(0, equals), kBlanks));
     const std::string path = section.empty() ? key : section + "." + key;
     const Field* field = find_field(path);
     likeness.triax += field != nullptr && field->is_read() ? kKey : 0;

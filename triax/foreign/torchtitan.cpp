@@ -131,8 +131,12 @@ void set_precision(const ForeignConfig& config, RunFacts& facts) {
   if (has_converter(config, "float8")) {
     facts.precision.value = "fp8";
   }
-  facts.reduce_dtype = word_fact(
-      word_or_default(config, "training.mixed_precision_reduce"), "fp32");
+  const Word reduce =
+      word_or_default(config, "training.mixed_precision_reduce");
+  facts.reduce_dtype = word_fact(reduce,
+                                 *reduce == "bfloat16"  ? "bf16"
+                                 : *reduce == "float16" ? "fp16"
+                                                        : "fp32");
 }
 
 void set_pipeline(const ForeignConfig& config, RunFacts& facts) {

@@ -36,6 +36,7 @@ bool is_neutral(const NamedFact& fact) {
       {"embd_dropout", 0.0},
       {"attention_dropout", 0.0},
       {"qk_norm", false},
+      {"rope_is_usual", true},
       {"min_lr", 0.0},
       {"warmup_steps", 0},
       {"momentum", 0.0},
@@ -167,8 +168,10 @@ class Accounts {
 
 }  // namespace
 
-Translation translate(const TranslationSource& source, System to) {
-  TargetWriter writer(source, to);
+Translation translate(const TranslationSource& source,
+                      System to,
+                      std::string_view version) {
+  TargetWriter writer(source, to, version);
   writer.write_all();
   Accounts accounts(source, writer);
   std::vector<std::string> lost = accounts.lost();

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "triax/foreign/translate_source.h"
@@ -31,6 +32,11 @@ struct Translation {
 /// Every key of `source` that sets something is behind what is written or named
 /// in `lost` or `implied`: what no fact has taken up is listed by its own name,
 /// so a key that triax learns to read later cannot be dropped in silence.
-Translation translate(const TranslationSource& source, System to);
+///
+/// `version`: "0.4" writes the layout of nanotron's package; empty, and of the
+/// other systems whatever it says, the newest that triax knows.
+Translation translate(const TranslationSource& source,
+                      System to,
+                      std::string_view version = {});
 
 }  // namespace triax

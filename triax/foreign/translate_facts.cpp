@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What RunFacts has no member for, in each system's own words.
+#include <algorithm>
 #include <cmath>
 
 #include "triax/foreign/megatron_arguments_view.h"
@@ -110,6 +111,10 @@ class MoreFacts {
     if (facts_.learned_positions && !*facts_.learned_positions) {
       number(args, "rope_theta", "rotary-base");
     }
+    if (args.is_on("use-rope-scaling")) {
+      add("rope_scaling", "llama3", {"use-rope-scaling"}, false);
+      number(args, "rope_factor", "rope-scaling-factor");
+    }
     const std::string kind = args.text("position-embedding-type").value_or("");
     if (!kind.empty() && kind != "rope" && kind != "learned_absolute") {
       add("position_kind", word_at(config_, "position-embedding-type"));
@@ -122,9 +127,23 @@ class MoreFacts {
     }
     const Whole end = whole_at(config_, "lr-decay-iters");
     add("decay_end", end);
+    if (facts_.lr_schedule && *facts_.lr_schedule == "WSD") {
+      const std::string style =
+          args.text("lr-wsd-decay-style").value_or("exponential");
+      add_wsd(whole_at(config_, "lr-wsd-decay-iters"),
+              style == "minus_sqrt" ? "sqrt" : style,
+              {"lr-decay-style", "lr-wsd-decay-style"});
+    }
     if (facts_.optimizer && *facts_.optimizer == "sgd") {
       number(args, "momentum", "sgd-momentum");
     }
+  }
+
+  // Constant after the warm-up, then the last steps' decay.
+  void add_wsd(const Whole& steps, const std::string& style, const Keys& keys) {
+    add("lr_schedule", "wsd", keys, false);
+    add("wsd_style", style, keys, false);
+    add("wsd_steps", steps);
   }
 
   void number(const MegatronArguments& args,
@@ -179,6 +198,18 @@ class MoreFacts {
     if (ratio && *ratio == 0.0) {
       // No decay at all.
       add("lr_schedule", "constant", {ratio.key}, false);
+    } else if (ratio && *ratio > 0.0 && *ratio < 1.0 &&
+               !whole_at(config_, "lr_scheduler.total_steps") &&
+               facts_.steps.value_or(0) < (int64_t{1} << 40)) {
+      const double steps =
+          std::round(*ratio * static_cast<double>(facts_.steps.value_or(0)));
+      Whole decay = facts_.steps;
+      decay.value = static_cast<int64_t>(steps);
+      decay.key = ratio.key;
+      decay.is_default = false;
+      add_wsd(decay,
+              facts_.lr_schedule.value_or("linear"),
+              {ratio.key, "lr_scheduler.decay_type"});
     }
     add_titan_batch();
   }
@@ -240,6 +271,15 @@ class MoreFacts {
     const std::string schedule = "optimizer.learning_rate_scheduler.";
     const Whole start = whole_at(config_, schedule + "lr_decay_starting_step");
     const int64_t warmup = facts_.warmup_steps.value_or(0);
+    const int64_t length = facts_.steps.value_or(0);
+    if (start && facts_.decay_steps && facts_.lr_schedule && *start > warmup &&
+        *start < length && *facts_.decay_steps == length - *start) {
+      const std::string& style = *facts_.lr_schedule;
+      add_wsd(facts_.decay_steps,
+              style == "1-sqrt" ? "sqrt" : style,
+              {facts_.lr_schedule.key, start.key});
+      return;
+    }
     if (!facts_.decay_steps || start.value_or(warmup) != warmup || warmup < 0 ||
         warmup > (int64_t{1} << 40) ||
         *facts_.decay_steps > (int64_t{1} << 40)) {
@@ -387,7 +427,36 @@ std::vector<NamedFact> more_facts(const LoadedConfig& loaded) {
       named.push_back({"rope_scaling",
                        model.rope_scaling.type,
                        {"model.rope_scaling.type"}});
+      // Megatron-LM's are these three, and no argument changes them.
+      const RopeScaling usual;
+      const RopeScaling& scaling = model.rope_scaling;
+      const bool is_usual =
+          scaling.low_freq_factor == usual.low_freq_factor &&
+          scaling.high_freq_factor == usual.high_freq_factor &&
+          scaling.original_max_position_embeddings ==
+              usual.original_max_position_embeddings;
+      named.push_back(
+          {"rope_factor", scaling.factor, {"model.rope_scaling.factor"}});
+      named.push_back(
+          {"rope_is_usual",
+           is_usual,
+           {"model.rope_scaling.low_freq_factor",
+            "model.rope_scaling.high_freq_factor",
+            "model.rope_scaling.original_max_position_embeddings"}});
     }
+  }
+  if (optimizer.schedule == "wsd") {
+    const int64_t tenth =
+        std::max<int64_t>(1, loaded.config.training.steps / 10);
+    named.push_back({"wsd_style", "linear", {"optimizer.schedule"}});
+    named.push_back({"wsd_steps",
+                     optimizer.decay_steps > 0 ? optimizer.decay_steps : tenth,
+                     {"optimizer.decay_steps"}});
+  }
+  if (loaded.config.parallel.zero_group > 0) {
+    named.push_back({"zero_group",
+                     loaded.config.parallel.zero_group,
+                     {"parallel.zero_group"}});
   }
   if (optimizer.name == "adamw") {
     named.push_back({"decoupled_decay", true, {"optimizer.name"}});

@@ -40,6 +40,7 @@ const std::map<std::string, const char*>& plain_flags() {
       {"adam_eps", "adam-eps"},
       {"momentum", "sgd-momentum"},
       {"warmup_steps", "lr-warmup-iters"},
+      {"wsd_steps", "lr-wsd-decay-iters"},
       {"steps", "train-iters"},
       {"seed", "seed"},
   };
@@ -140,10 +141,54 @@ void write_optimizer(TargetWriter& out) {
 
 void write_schedule(TargetWriter& out) {
   const std::string schedule = plain_schedule(out.word("lr_schedule"));
-  if (schedule.empty()) {
+  if (out.word("lr_schedule") == "wsd" && out.whole("wsd_steps", 0) > 0) {
+    out.put("lr-decay-style", "WSD");
+  } else if (schedule.empty()) {
     out.lose("choose --lr-decay-style yourself");
   } else {
     out.put("lr-decay-style", schedule);
+  }
+}
+
+void write_wsd_style(TargetWriter& out) {
+  const std::string style = out.word("wsd_style");
+  out.put("lr-wsd-decay-style", style == "sqrt" ? "minus_sqrt" : style);
+}
+
+// Within groups of replicas, each of which has all states.
+void write_zero_group(TargetWriter& out) {
+  const int64_t dp = out.whole("dp", 0);
+  const int64_t group = out.whole("zero_group", 0);
+  if (group == dp) {
+    out.imply();
+  } else if (out.whole("zero_stage", 0) != 1) {
+    out.lose("--num-distributed-optimizer-instances is of zero 1");
+  } else if (group > 0 && dp > 0 && dp % group == 0) {
+    out.put("num-distributed-optimizer-instances", dp / group);
+  } else {
+    out.lose("--num-distributed-optimizer-instances is dp / this");
+  }
+}
+
+// "llama3" of Megatron-LM's own three numbers.
+void write_rope_scaling(TargetWriter& out) {
+  if (out.word("rope_scaling") == "llama3" && out.flag("rope_is_usual", true)) {
+    out.put("use-rope-scaling", true);
+  } else {
+    out.lose(
+        "--use-rope-scaling is llama3's, with frequency factors 1 and 4 "
+        "over 8192 positions");
+  }
+}
+
+void write_rope_detail(TargetWriter& out, const NamedFact& fact) {
+  if (out.word("rope_scaling") != "llama3" ||
+      !out.flag("rope_is_usual", true)) {
+    out.lose("it goes with --use-rope-scaling");
+  } else if (fact.name == "rope_factor") {
+    out.put("rope-scaling-factor", fact.value);
+  } else {
+    out.imply();
   }
 }
 
@@ -263,6 +308,9 @@ constexpr FactWriter kWriters[] = {
     {"recompute", write_recompute},
     {"optimizer", write_optimizer},
     {"lr_schedule", write_schedule},
+    {"wsd_style", write_wsd_style},
+    {"zero_group", write_zero_group},
+    {"rope_scaling", write_rope_scaling},
     {"kv_heads", write_kv_heads},
     {"rope_theta", write_theta},
     {"architecture", write_architecture},
@@ -290,6 +338,8 @@ void write_megatron(TargetWriter& out, const NamedFact& fact) {
     write_experts(out, fact);
   } else if (name == "overlap_reduce" || name == "overlap_gather") {
     write_overlap(out, fact);
+  } else if (name == "rope_factor" || name == "rope_is_usual") {
+    write_rope_detail(out, fact);
   } else if (name == "chunks") {
     write_chunks(out, fact);
   } else if (name == "learned_positions") {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "triax/foreign/nanotron.h"
 #include "triax/foreign/translate_writers.h"
 
 namespace triax {
@@ -87,9 +88,38 @@ void write_optimizer(TargetWriter& out) {
   }
 }
 
+// Constant after the warm-up, then a decay up to the run's end.
+bool is_wsd(const TargetWriter& out) {
+  const int64_t decay = out.whole("wsd_steps", 0);
+  return out.word("lr_schedule") == "wsd" && decay > 0 &&
+         decay < out.whole("steps", 0) &&
+         out.word("wsd_style") != "exponential";
+}
+
+void write_wsd_style(TargetWriter& out) {
+  const std::string style = out.word("wsd_style");
+  if (is_wsd(out)) {
+    out.put(kScheduler + "lr_decay_style", style == "sqrt" ? "1-sqrt" : style);
+  } else {
+    out.lose("choose lr_decay_style yourself: linear, cosine or 1-sqrt");
+  }
+}
+
+void write_wsd_steps(TargetWriter& out) {
+  if (is_wsd(out)) {
+    out.put(kScheduler + "lr_decay_steps", out.whole("wsd_steps", 0));
+    out.set(kScheduler + "lr_decay_starting_step",
+            out.whole("steps", 0) - out.whole("wsd_steps", 0));
+  } else {
+    out.lose("set lr_decay_starting_step and lr_decay_steps yourself");
+  }
+}
+
 void write_lr_schedule(TargetWriter& out) {
   const std::string schedule = plain_schedule(out.word("lr_schedule"));
-  if (schedule == "cosine" || schedule == "linear") {
+  if (is_wsd(out)) {
+    out.imply();  // lr_decay_starting_step
+  } else if (schedule == "cosine" || schedule == "linear") {
     out.put(kScheduler + "lr_decay_style", schedule);
   } else if (schedule == "constant") {
     // A decay to the rate itself.
@@ -150,6 +180,8 @@ constexpr FactWriter kWriters[] = {
     {"schedule", write_schedule},
     {"optimizer", write_optimizer},
     {"lr_schedule", write_lr_schedule},
+    {"wsd_style", write_wsd_style},
+    {"wsd_steps", write_wsd_steps},
 };
 
 }  // namespace
@@ -243,6 +275,9 @@ void finish_schedule(TargetWriter& out) {
   const int64_t steps = out.whole("steps", usual_steps(out));
   const int64_t end = out.whole("decay_end", steps);
   const int64_t warmup = out.whole("warmup_steps", 0);
+  if (is_wsd(out)) {
+    return;
+  }
   if (end > warmup && warmup >= 0) {
     out.set(kScheduler + "lr_decay_steps", end - warmup);
   } else {
@@ -267,6 +302,37 @@ void finish_model(TargetWriter& out) {
   out.set("model.init_method.std", 0.02);
 }
 
+// That of the package 0.4: AdamW's numbers stand in the optimizer itself, and
+// what only the repository's classes have is taken out.
+void take_old_layout(TargetWriter& out) {
+  const Json* name = out.value(kFactory + "name");
+  if (name != nullptr && *name != Json("adamW")) {
+    out.lose_fact("optimizer", "AdamW instead: nanotron 0.4 has no other");
+  }
+  out.take(kFactory + "name");
+  for (const char* key :
+       {"adam_beta1", "adam_beta2", "adam_eps", "torch_adam_is_fused"}) {
+    out.rename(kFactory + key, std::string("optimizer.") + key);
+  }
+  out.stand_in("optimizer.adam_beta1", 0.9, "AdamW needs it");
+  out.stand_in("optimizer.adam_beta2", 0.95, "AdamW needs it");
+  out.stand_in("optimizer.adam_eps", 1e-8, "AdamW needs it");
+  out.set("optimizer.torch_adam_is_fused", true);
+  for (const std::string& key : out.keys()) {
+    if (nanotron_old_keys().find(key) != nullptr) {
+      continue;
+    }
+    const KeyRow* row = nanotron_keys().find(key);
+    if (row != nullptr && dump_json(*out.value(key)) == row->default_value) {
+      out.take(key);
+    } else {
+      out.drop(key, "nanotron 0.4 has no such key");
+    }
+  }
+  out.set(kModel + "is_llama_config", true);
+  out.set("tokenizer.tokenizer_max_length", Json());
+}
+
 }  // namespace
 
 void finish_nanotron(TargetWriter& out) {
@@ -281,8 +347,13 @@ void finish_nanotron(TargetWriter& out) {
   out.stand_in("checkpoints.checkpoints_path", "checkpoints", "a folder");
   out.stand_in("checkpoints.checkpoint_interval", 1000, "steps between saves");
   out.set("logging.iteration_step_info_interval", 1);
+  const bool is_old = out.version() == "0.4";
+  if (is_old) {
+    take_old_layout(out);
+  }
   out.leave_open("tokenizer.tokenizer_name_or_path", "the tokenizer");
-  out.leave_open("data_stages", "without them it trains on dummy data");
+  out.leave_open(is_old ? "data.dataset" : "data_stages",
+                 "without it it trains on dummy data");
 }
 
 }  // namespace triax

@@ -73,11 +73,31 @@ const TorchTitanModel* model_like(const TargetWriter& out) {
   return nullptr;
 }
 
+// Shards within groups of replicas.
+bool has_groups(const TargetWriter& out) {
+  const int64_t dp = out.whole("dp", 0);
+  const int64_t group = out.whole("zero_group", 0);
+  return out.whole("zero_stage", 0) > 0 && group > 0 && dp > group &&
+         dp % group == 0;
+}
+
+void write_zero_group(TargetWriter& out) {
+  if (has_groups(out)) {
+    out.put(kParallel + "data_parallel_replicate_degree",
+            out.whole("dp", 0) / out.whole("zero_group", 1));
+  } else if (out.whole("zero_group", 0) == out.whole("dp", 0)) {
+    out.imply();
+  } else {
+    out.lose("data_parallel_replicate_degree is dp / this");
+  }
+}
+
 void write_zero(TargetWriter& out) {
   const int64_t stage = out.whole("zero_stage", 0);
   const int64_t dp = out.whole("dp", 0);
   if (stage > 0) {
-    out.put(kParallel + "data_parallel_shard_degree", -1);
+    out.put(kParallel + "data_parallel_shard_degree",
+            has_groups(out) ? Json(out.whole("zero_group", 0)) : Json(-1));
     out.set(kParallel + "fsdp_reshard_after_forward",
             stage == 3 ? "always" : "never");
     if (stage == 1) {
@@ -146,12 +166,35 @@ void write_optimizer(TargetWriter& out) {
 
 void write_lr_schedule(TargetWriter& out) {
   const std::string schedule = plain_schedule(out.word("lr_schedule"));
-  if (schedule.empty()) {
+  const int64_t steps = out.whole("steps", 0);
+  const int64_t decay = out.whole("wsd_steps", 0);
+  if (out.word("lr_schedule") == "wsd" && decay > 0 && decay < steps) {
+    out.put("lr_scheduler.decay_ratio",
+            static_cast<double>(decay) / static_cast<double>(steps));
+  } else if (schedule.empty()) {
     out.lose("choose lr_scheduler.decay_type yourself");
   } else if (schedule == "constant") {
     out.put("lr_scheduler.decay_ratio", 0.0);
   } else {
     out.put("lr_scheduler.decay_type", schedule);
+  }
+}
+
+void write_wsd_style(TargetWriter& out) {
+  const std::string style = out.word("wsd_style");
+  if (style == "linear" || style == "cosine" || style == "sqrt") {
+    out.put("lr_scheduler.decay_type", style);
+  } else {
+    out.lose("choose lr_scheduler.decay_type: linear, sqrt or cosine");
+  }
+}
+
+void write_wsd_steps(TargetWriter& out) {
+  const int64_t decay = out.whole("wsd_steps", 0);
+  if (decay > 0 && decay < out.whole("steps", 0)) {
+    out.imply();  // decay_ratio
+  } else {
+    out.lose("lr_scheduler.decay_ratio is this / training.steps");
   }
 }
 
@@ -233,6 +276,9 @@ constexpr FactWriter kWriters[] = {
     {"precision", write_precision},
     {"optimizer", write_optimizer},
     {"lr_schedule", write_lr_schedule},
+    {"wsd_style", write_wsd_style},
+    {"wsd_steps", write_wsd_steps},
+    {"zero_group", write_zero_group},
     {"recompute", write_recompute},
 };
 

@@ -45,6 +45,7 @@ const std::map<std::string, const char*>& plain_keys() {
       {"weight_decay", "optimizer.weight_decay"},
       {"momentum", "optimizer.momentum"},
       {"warmup_steps", "optimizer.warmup_steps"},
+      {"wsd_steps", "optimizer.decay_steps"},
       {"adam_eps", "optimizer.eps"},
       {"beta1", "optimizer.beta1"},  // finish_triax() makes a list of them
       {"beta2", "optimizer.beta2"},
@@ -146,10 +147,18 @@ void write_lr_schedule(TargetWriter& out) {
   const std::string plain = plain_schedule(schedule);
   if (!plain.empty()) {
     out.put("optimizer.schedule", plain);
-  } else if (out.from() == System::kTriax) {
-    out.put("optimizer.schedule", schedule);
+  } else if (schedule == "wsd" && out.whole("wsd_steps", 0) > 0) {
+    out.put("optimizer.schedule", "wsd");
   } else {
     out.lose("choose optimizer.schedule: constant, cosine, linear or wsd");
+  }
+}
+
+void write_wsd_style(TargetWriter& out) {
+  if (out.word("wsd_style") == "linear") {
+    out.imply();
+  } else {
+    out.lose("linear instead: triax's wsd has no other decay");
   }
 }
 
@@ -176,8 +185,10 @@ void write_rest(TargetWriter& out, const NamedFact& fact) {
     out.imply();
   } else if (name == "decay_end" && fact.value == Json(out.whole("steps", 0))) {
     out.imply();
-  } else if (name == "rope_scaling" && out.from() == System::kTriax) {
+  } else if (name == "rope_scaling") {
     out.put("model.rope_scaling.type", fact.value);
+  } else if (name == "rope_factor") {
+    out.put("model.rope_scaling.factor", fact.value);
   } else if (name == "experts" || name == "experts_per_token") {
     out.lose("triax has no mixture of experts");
   }
@@ -188,6 +199,7 @@ constexpr FactWriter kWriters[] = {
     {"precision", write_precision},
     {"optimizer", write_optimizer},
     {"lr_schedule", write_lr_schedule},
+    {"wsd_style", write_wsd_style},
 };
 
 }  // namespace

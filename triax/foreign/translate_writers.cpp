@@ -74,8 +74,10 @@ bool is_adam(const std::string& optimizer) {
   return optimizer == "adam" || optimizer == "adamw";
 }
 
-TargetWriter::TargetWriter(const TranslationSource& source, System to)
-    : source_(source), to_(to) {}
+TargetWriter::TargetWriter(const TranslationSource& source,
+                           System to,
+                           std::string_view version)
+    : source_(source), to_(to), version_(version) {}
 
 int64_t TargetWriter::whole(std::string_view fact, int64_t or_else) const {
   const NamedFact* found = find(fact);
@@ -177,6 +179,21 @@ Json TargetWriter::take(const std::string& key) {
   }
   keys_.erase(found);
   return value;
+}
+
+std::vector<std::string> TargetWriter::keys() const {
+  std::vector<std::string> keys;
+  for (const WrittenKey& key : keys_) {
+    keys.push_back(key.key);
+  }
+  return keys;
+}
+
+void TargetWriter::rename(const std::string& key, const std::string& to) {
+  const auto found = std::ranges::find(keys_, key, &WrittenKey::key);
+  if (found != keys_.end() && value(to) == nullptr) {
+    found->key = to;
+  }
 }
 
 void TargetWriter::write_all() {

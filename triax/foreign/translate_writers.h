@@ -26,10 +26,13 @@ struct WrittenKey {
 /// silence.
 class TargetWriter {
  public:
-  TargetWriter(const TranslationSource& source, System to);
+  TargetWriter(const TranslationSource& source,
+               System to,
+               std::string_view version = {});
 
   System from() const { return source_.system; }
   System to() const { return to_; }
+  const std::string& version() const { return version_; }
   /// nullptr: not said.
   const NamedFact* find(std::string_view fact) const {
     return source_.find(fact);
@@ -64,6 +67,10 @@ class TargetWriter {
   void drop(const std::string& prefix, const std::string& why);
   /// Takes one key out; its value goes into another one.
   Json take(const std::string& key);
+  /// The keys as they stand, to be changed one by one.
+  std::vector<std::string> keys() const;
+  /// The same value under another key.
+  void rename(const std::string& key, const std::string& to);
   /// A fact is behind what is written after all, or is not.
   void carry(const std::string& fact);
   void lose_fact(const std::string& fact, const std::string& why);
@@ -86,6 +93,7 @@ class TargetWriter {
 
   const TranslationSource& source_;
   System to_;
+  std::string version_;
   std::string current_;
   std::vector<WrittenKey> keys_;
   std::vector<std::string> implied_;

@@ -8,6 +8,7 @@
 #include "triax/base/error.h"
 #include "triax/base/units.h"
 #include "triax/plan/model_stats.h"
+#include "triax/plan/offload.h"
 #include "triax/plan/sharding.h"
 #include "triax/plan/stage_split.h"
 #include "triax/plan/zero_stages.h"
@@ -53,6 +54,7 @@ class StageCount {
     StageMemory memory = {
         .part = part_, .num_live_microbatches = num_live_, .lines = {}};
     add_states(memory.lines);
+    move_offloaded(memory.lines);
     memory.lines.push_back(activations());
     if (group_layers() > 0) {
       memory.lines.push_back(recomputed());
@@ -107,6 +109,34 @@ class StageCount {
                                  size_.weight,
                                  share),
                      /*is_state=*/true});
+  }
+
+  /// What lies on file of the states that add_states() counted.
+  void move_offloaded(std::vector<MemoryLine>& lines) const {
+    const SpilledBytes spilled = spilled_bytes_of_rank(config_, layouts_);
+    if (spilled.total() == 0) {
+      return;
+    }
+    for (MemoryLine& line : lines) {
+      line.disk_bytes = line.what == "optimizer"    ? spilled.optimizer
+                        : line.what == "gradients"  ? spilled.gradients
+                        : line.what == "parameters" ? spilled.parameters
+                                                    : 0;
+      if (line.disk_bytes > 0) {
+        line.nbytes = 0;
+        line.formula = fmt::format("{} on disk", format_bytes(line.disk_bytes));
+      }
+    }
+    lines.push_back(
+        {"windows",
+         spill_buffer_bytes(config_, layouts_),
+         fmt::format("of what is on disk: at most {} of {} elements "
+                     "in an update, or {} parts of gradients and {} of "
+                     "units",
+                     kSpillWindows,
+                     format_count(kSpillWindowElements),
+                     kMaxGradientParts,
+                     2 + config_.parallel.prefetch)});
   }
 
   std::string gathered_formula() const {
@@ -283,8 +313,15 @@ int64_t StageMemory::state_bytes() const {
   return total;
 }
 
+int64_t StageMemory::disk_bytes() const {
+  int64_t total = 0;
+  for (const MemoryLine& line : lines) {
+    total += line.disk_bytes;
+  }
+  return total;
+}
+
 std::vector<StageMemory> predict_memory(const RunConfig& config) {
-  TRIAX_CHECK(config.memory.offload == Offload::kNone, "not modelled");
   std::vector<StageMemory> stages;
   for (const ModelPart& part : split_stages(config.model, config.parallel)) {
     const int pp_rank = static_cast<int>(stages.size());
@@ -320,7 +357,15 @@ std::string memory_table(const std::vector<StageMemory>& stages) {
   for (const StageMemory& stage : stages) {
     table += fmt::format("{:>12}", format_bytes(stage.total_bytes()));
   }
-  return table + "\n";
+  table += "\n";
+  if (heaviest.disk_bytes() > 0) {
+    table += fmt::format("{:<12}", "on disk");
+    for (const StageMemory& stage : stages) {
+      table += fmt::format("{:>12}", format_bytes(stage.disk_bytes()));
+    }
+    table += "\n";
+  }
+  return table;
 }
 
 double zero_model_state_bytes(double num_parameters,

@@ -15,7 +15,8 @@ struct MemoryLine {
   std::string what;
   int64_t nbytes = 0;
   std::string formula;
-  bool is_state = false;  // kept from step to step
+  bool is_state = false;   // kept from step to step
+  int64_t disk_bytes = 0;  // that lie on file instead
 };
 
 /// The memory of each rank of one pipeline stage: the ranks of a stage store
@@ -28,12 +29,15 @@ struct StageMemory {
   int64_t total_bytes() const;
   /// Of those lines that are kept from step to step.
   int64_t state_bytes() const;
+  /// On file, beside the total.
+  int64_t disk_bytes() const;
 };
 
-/// Peak bytes of a training step by stage, for a resolved config without
-/// offload:
+/// Peak bytes of a training step by stage, for a resolved config:
 ///   parameters, gradients, buckets, optimizer state   plan/zero_stages: what
-///                 the rank with most of them holds, padding included
+///                 the rank with most of them holds, padding included; of
+///                 what is offloaded the windows of an update, and apart from
+///                 the total the bytes on file
 ///   gathered      with ZeRO 3, units of parameters that are whole at a time
 ///   activations   what the layers keep for backward, for each microbatch that
 ///                 the schedule's own action list holds at its peak; with

@@ -15,7 +15,9 @@
 namespace triax {
 namespace {
 
-constexpr size_t kWords = kNumMemoryCategories + 1;
+/// Before the categories: VmHWM, the file, what was read and written.
+constexpr size_t kFirst = 4;
+constexpr size_t kWords = kFirst + kNumMemoryCategories;
 
 int64_t predicted_bytes(const RunConfig& config, int rank) {
   const Coord coord = make_parallel_dims(config.parallel).coord(rank);
@@ -30,12 +32,16 @@ std::string rank_text(const RunConfig& config, int rank) {
 
 }  // namespace
 
-std::vector<RankMemory> gather_memory(Group& world) {
+std::vector<RankMemory> gather_memory(Group& world, const OffloadUse& offload) {
   const ProcessMemory process = process_memory();
   this_rank_memory().set_shared_bytes(process.shared);
-  std::array<int64_t, kWords> mine = {process.peak};
+  std::array<int64_t, kWords> mine = {process.peak,
+                                      offload.file_bytes,
+                                      offload.moved.read,
+                                      offload.moved.written};
   const MemoryBytes peak = this_rank_memory().use().peak;
-  std::copy(peak.by_category.begin(), peak.by_category.end(), mine.begin() + 1);
+  std::copy(
+      peak.by_category.begin(), peak.by_category.end(), mine.begin() + kFirst);
   std::vector<int64_t> all(kWords * world.size());
   world.all_gather(
       {mine.data(), int64_t{kWords}, DType::kInt64},
@@ -43,9 +49,11 @@ std::vector<RankMemory> gather_memory(Group& world) {
   std::vector<RankMemory> ranks(world.size());
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto first = all.begin() + static_cast<int64_t>(rank * kWords);
-    ranks[rank].resident_peak = *first;
-    std::copy_n(
-        first + 1, kNumMemoryCategories, ranks[rank].peak.by_category.begin());
+    ranks[rank].resident_peak = first[0];
+    ranks[rank].offload = {first[1], {.read = first[2], .written = first[3]}};
+    std::copy_n(first + kFirst,
+                kNumMemoryCategories,
+                ranks[rank].peak.by_category.begin());
   }
   return ranks;
 }
@@ -79,8 +87,7 @@ std::string out_of_memory_text(const RunConfig& config,
       {.limit_bytes =
            request.limit > 0 ? request.limit : request.in_use.total(),
        .unpredicted_bytes = unpredicted});
-  std::string text = fmt::format("{} is out of memory: {}; predicted were {}",
-                                 rank_text(config, rank),
+  std::string text = fmt::format("out of memory: {}; predicted were {}",
                                  to_text(request),
                                  format_bytes(predicted));
   if (unpredicted > 0) {

@@ -41,6 +41,19 @@ double hfu(const RunFacts& facts, double tokens_per_second) {
       facts.peak_flops);
 }
 
+/// By rank; empty where no rank offloads.
+Json offload_json(const std::vector<RankMemory>& ranks) {
+  Json json = Json::object();
+  int64_t total = 0;
+  for (const RankMemory& rank : ranks) {
+    json["file"].push_back(rank.offload.file_bytes);
+    json["read"].push_back(rank.offload.moved.read);
+    json["written"].push_back(rank.offload.moved.written);
+    total += rank.offload.file_bytes;
+  }
+  return total > 0 ? json : Json::object();
+}
+
 /// The bytes of each category at the ranks' peaks, by rank.
 Json to_json(const std::vector<RankMemory>& ranks) {
   Json json = Json::object();
@@ -92,6 +105,9 @@ void MetricsFile::write(const StepRecord& record) {
                {"hfu", hfu(facts_, tokens_per_second)},
                {"memory_peak_bytes", resident_peak(record.memory)},
                {"memory_at_peak", to_json(record.memory)}};
+  if (const Json offload = offload_json(record.memory); !offload.empty()) {
+    line["offload"] = offload;
+  }
   if (record.validation_loss) {
     line["validation_loss"] = *record.validation_loss;
   }

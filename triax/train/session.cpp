@@ -19,6 +19,7 @@
 #include "triax/mesh/tensor_group.h"
 #include "triax/plan/memory_model.h"
 #include "triax/plan/model_stats.h"
+#include "triax/train/divergence.h"
 #include "triax/train/generate.h"
 #include "triax/train/matmul_timer.h"
 #include "triax/train/memory_report.h"
@@ -204,7 +205,23 @@ class Session {
         format_bytes(stages[mesh_.coord().pp].total_bytes()),
         format_bytes(trainer.trained().parameter_bytes()),
         format_bytes(trainer.trained().gradient_bytes()),
-        format_bytes(trainer.trained().optimizer_bytes())));
+        format_bytes(trainer.trained().optimizer_memory_bytes())));
+    if (const OffloadedShard* shard = trainer.trained().offloaded()) {
+      const SpillFile& file = shard->arrays().file();
+      display_.say(fmt::format(
+          "rank 0 offloads {} to {} ({}, {})",
+          format_bytes(shard->nbytes()),
+          offload_folder(config_),
+          file.is_direct() ? "past the page cache" : "through the page cache",
+          file.engine_name()));
+    }
+  }
+
+  static OffloadUse offload_use(const Trainer& trainer) {
+    const OffloadedShard* const shard = trainer.trained().offloaded();
+    return shard == nullptr ? OffloadUse{}
+                            : OffloadUse{shard->arrays().nbytes(),
+                                         shard->arrays().file().moved()};
   }
 
   void train(Trainer& trainer) {
@@ -246,7 +263,7 @@ class Session {
     if (is_validation_step(trainer)) {
       record.validation_loss = trainer.validate();
     }
-    record.memory = gather_memory(mesh_.world());
+    record.memory = gather_memory(mesh_.world(), offload_use(trainer));
     return record;
   }
 
@@ -261,6 +278,7 @@ class Session {
     const double done = static_cast<double>(record.stats.step) /
                         static_cast<double>(facts_.num_steps);
     display_.show(line.text(record), done);
+    losses_.add(record.stats.loss);
     if (record.stats.step == 1) {
       display_.say("  " + peak_text(config_, record.memory));
     }
@@ -273,10 +291,10 @@ class Session {
     }
     const bool is_last = record.stats.step == facts_.num_steps;
     if (is_last && record.gradient_noise_scale) {
-      display_.say(
-          "  " + batch_size_advice(
-                     *record.gradient_noise_scale,
-                     static_cast<double>(config_.training.global_batch_size)));
+      display_.say("  " + batch_advice(*record.gradient_noise_scale,
+                                       static_cast<double>(
+                                           config_.training.global_batch_size),
+                                       losses_));
     }
   }
 
@@ -320,6 +338,7 @@ class Session {
   Recorder recorder_;
   ProgressDisplay display_;
   RunFacts facts_;
+  LossRecord losses_;
   bool is_stopped_ = false;
 };
 

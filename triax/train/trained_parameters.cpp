@@ -2,6 +2,7 @@
 #include "triax/train/trained_parameters.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -73,6 +74,8 @@ void TrainedParameters::lay_out() {
   }
   layout_ = flat_layout(config_, layouts);
   mine_ = slices_of_shard(layout_, groups_.shard());
+  offloaded_ = make_offloaded_shard(
+      config_, layout_, "rank " + std::to_string(mesh_.rank()));
   if (splits_parameters(config_.parallel)) {
     lay_out_units();
   }
@@ -95,13 +98,19 @@ void TrainedParameters::lay_out_units() {
     }
     sharded_slots_.push_back(slots[index]);
   }
+  std::vector<PartPlace> places;
+  if (has_parameters_on_file()) {
+    places = offloaded_->parameter_places(
+        units, [&](int parameter) { return is_trained[order[parameter]]; });
+  }
   sharded_ = std::make_unique<ShardedParameters>(
       std::move(units),
       to_scalar_type(parameter_dtype(config_.training.precision)),
       *groups_.shards(),
       ShardedParametersOptions{
           .prefetch = config_.parallel.prefetch,
-          .reshard_after_forward = config_.parallel.reshard_after_forward});
+          .reshard_after_forward = config_.parallel.reshard_after_forward},
+      std::move(places));
 }
 
 void TrainedParameters::draw() {
@@ -157,7 +166,11 @@ void TrainedParameters::make_gradients() {
   }
   const MemoryScope memory(MemoryCategory::kGradients);
   gradients_ = make_replica_gradients(
-      config_.parallel.zero, std::move(parameters), layout_, groups_);
+      config_.parallel.zero,
+      std::move(parameters),
+      layout_,
+      groups_,
+      offloaded_ ? offloaded_->gradients() : GradientFile{});
 }
 
 void TrainedParameters::make_optimizer_slices() {
@@ -167,18 +180,26 @@ void TrainedParameters::make_optimizer_slices() {
   }
   const auto settings = settings_by_name(config, rank_model_.part);
   std::vector<OptimizedTensor> optimized;
+  std::vector<ShardSlice> slices;
   for (const ShardSlice& slice : mine_) {
     const ParameterSlot& slot = slot_of(slice);
     const ParameterSetting& setting = settings.at(slot.layout.name);
     if (broken_ != Break::kShardNotUpdated || groups_.shard() == 0) {
-      optimized.push_back({.parameter = owned_parameter(slice),
-                           .gradient = gradients_->owned(slice),
-                           .lr_scale = setting.lr_scale,
-                           .weight_decay = setting.weight_decay});
+      slices.push_back(slice);
+      optimized.push_back(
+          {.parameter =
+               has_parameters_on_file() ? at::Tensor() : owned_parameter(slice),
+           .gradient = has_gradients_on_file() ? at::Tensor()
+                                               : gradients_->owned(slice),
+           .lr_scale = setting.lr_scale,
+           .weight_decay = setting.weight_decay});
     }
   }
   const MemoryScope memory(MemoryCategory::kOptimizer);
-  optimizer_ = make_optimizer(config_.optimizer, std::move(optimized));
+  const OffloadedOptimizer on_file =
+      offloaded_ ? offloaded_->optimizer(slices) : OffloadedOptimizer{};
+  optimizer_ = make_optimizer(
+      config_.optimizer, std::move(optimized), offloaded_ ? &on_file : nullptr);
 }
 
 at::Tensor TrainedParameters::owned_parameter(const ShardSlice& slice) const {
@@ -244,27 +265,45 @@ void TrainedParameters::sum() {
     sharded_->rethrow_failure();
   }
   gradients_->finish();
-  for (const ShardSlice& slice : mine_) {
-    const ParameterLayout& layout = slot_of(slice).layout;
-    const bool is_skipped = layout.is_gradient_partial
-                                ? broken_ == Break::kSkipKvSum
-                                : broken_ == Break::kSkipSequenceSum;
-    if (!is_skipped) {
-      partial_.sum(gradients_->owned(slice), slice.elements, layout);
-    }
-  }
+  sum_partial();
   if (broken_ != Break::kUntie) {
     sum_tied();
   }
 }
 
+void TrainedParameters::sum_partial() {
+  const auto is_summed = [&](const ShardSlice& slice) {
+    const ParameterLayout& layout = slot_of(slice).layout;
+    const bool is_skipped = layout.is_gradient_partial
+                                ? broken_ == Break::kSkipKvSum
+                                : broken_ == Break::kSkipSequenceSum;
+    return !is_skipped && partial_.is_partial(layout);
+  };
+  std::vector<ShardSlice> slices;
+  std::copy_if(
+      mine_.begin(), mine_.end(), std::back_inserter(slices), is_summed);
+  gradients_->visit_owned(
+      slices,
+      /*is_written=*/true,
+      [&](size_t i, const Range& elements, const at::Tensor& values) {
+        partial_.sum(values, elements, slot_of(slices[i]).layout);
+      });
+}
+
 void TrainedParameters::sum_tied() {
   // Both stages cut a tied weight alike: its bucket holds nothing else.
-  for (const ShardSlice& slice : mine_) {
-    if (is_tied_across_stages(config_, slot_of(slice).layout)) {
-      all_reduce(*mesh_.tied_stages(), gradients_->owned(slice));
-    }
-  }
+  std::vector<ShardSlice> slices;
+  std::copy_if(mine_.begin(),
+               mine_.end(),
+               std::back_inserter(slices),
+               [&](const ShardSlice& slice) {
+                 return is_tied_across_stages(config_, slot_of(slice).layout);
+               });
+  gradients_->visit_owned(slices,
+                          /*is_written=*/true,
+                          [&](size_t, const Range&, const at::Tensor& values) {
+                            all_reduce(*mesh_.tied_stages(), values);
+                          });
 }
 
 bool TrainedParameters::is_tied_copy(const ParameterSlot& slot) const {
@@ -273,13 +312,15 @@ bool TrainedParameters::is_tied_copy(const ParameterSlot& slot) const {
 
 ExactSum TrainedParameters::owned_squares() const {
   ExactSum sum;
-  for (const ShardSlice& slice : mine_) {
-    const ParameterSlot& slot = slot_of(slice);
-    if (!is_tied_copy(slot)) {
-      add_owned_squares(
-          sum, gradients_->owned(slice), slice.elements, slot.layout);
-    }
-  }
+  gradients_->visit_owned(
+      mine_,
+      /*is_written=*/false,
+      [&](size_t i, const Range& elements, const at::Tensor& values) {
+        const ParameterSlot& slot = slot_of(mine_[i]);
+        if (!is_tied_copy(slot)) {
+          add_owned_squares(sum, values, elements, slot.layout);
+        }
+      });
   return sum;
 }
 

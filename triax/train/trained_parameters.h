@@ -17,6 +17,7 @@
 #include "triax/optim/optimizer.h"
 #include "triax/plan/zero_stages.h"
 #include "triax/tensor_parallel/partial_gradients.h"
+#include "triax/train/offloaded_shard.h"
 #include "triax/train/rank_model.h"
 
 namespace triax {
@@ -90,7 +91,14 @@ class TrainedParameters {
   int64_t parameter_bytes() const;
   int64_t gradient_bytes() const { return gradients_->nbytes(); }
   int64_t bucket_bytes() const { return gradients_->bucket_bytes(); }
+  /// Wherever it lies.
   int64_t optimizer_bytes() const { return optimizer_->state_bytes(); }
+  /// Of it in memory.
+  int64_t optimizer_memory_bytes() const {
+    return optimizer_->is_offloaded() ? 0 : optimizer_bytes();
+  }
+  /// What of it lies on file; nullptr: nothing.
+  const OffloadedShard* offloaded() const { return offloaded_.get(); }
 
  private:
   void lay_out();
@@ -101,7 +109,14 @@ class TrainedParameters {
   void make_gradients();
   void make_optimizer_slices();
   void watch_parts();
+  void sum_partial();
   void sum_tied();
+  bool has_gradients_on_file() const {
+    return offloaded_ && offloaded_->has_gradients();
+  }
+  bool has_parameters_on_file() const {
+    return offloaded_ && offloaded_->has_parameters();
+  }
   bool is_tied_copy(const ParameterSlot& slot) const;
   bool has_split_gradients() const;
   const ParameterSlot& slot_of(const ShardSlice& slice) const {
@@ -117,7 +132,8 @@ class TrainedParameters {
   std::vector<ParameterSlot*> trained_;  // not frozen, in buffer order
   std::set<const ParameterSlot*> frozen_;
   FlatLayout layout_;
-  std::vector<ShardSlice> mine_;  // this rank's shard
+  std::vector<ShardSlice> mine_;               // this rank's shard
+  std::unique_ptr<OffloadedShard> offloaded_;  // where some of it is on file
   // Where there are shards: whole parameters, or with ZeRO 3 shards.
   std::unique_ptr<FlatParameters> parameters_;
   std::unique_ptr<ShardedParameters> sharded_;

@@ -17,6 +17,7 @@
 #include "triax/schedule/gpipe.h"
 #include "triax/schedule/schedule.h"
 #include "triax/train/broken_update.h"
+#include "triax/train/divergence.h"
 
 namespace triax {
 namespace {
@@ -154,6 +155,7 @@ StepStats Trainer::run_step() {
       learning_rate(config_.optimizer, config_.training.steps, steps_done_);
   require_finite(sums);
   update(lr, sums.norm);
+  last_lr_ = lr;
   ++steps_done_;
   const auto count = std::max<int64_t>(data_.num_valid_tokens, 1);
   return {.step = steps_done_,
@@ -271,8 +273,8 @@ void Trainer::require_finite(const StepSums& sums) const {
   if (is_norm || !std::isfinite(sums.loss)) {
     throw Error(is_norm ? "the gradient norm is " : "the loss is ",
                 is_norm ? sums.norm : sums.loss,
-                "; weights and optimizer state are as before this step. "
-                "Lower optimizer.lr or set training.gradient_clipping");
+                "; weights and optimizer state are as before this step. ",
+                divergence_advice(config_, steps_done_, last_lr_));
   }
 }
 

@@ -118,6 +118,7 @@ class Trainer {
   StepData data_;
   double loss_sum_ = 0;
   int64_t steps_done_ = 0;
+  double last_lr_ = 0;
   bool has_broken_ = false;
 };
 

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+// For each fault that triax check is to find, a config with it and one like it
+// without: the first is answered by the rule, the second is not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "triax/check/foreign_check.h"
+#include "triax/config/problem.h"
+#include "triax/foreign/model_shapes.h"
+#include "triax/foreign/system.h"
+
+namespace triax {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct Example {
+  const char* fault;
+  System system;
+  std::string bad;
+  std::string good;
+  const char* rule;
+  const char* words;  // of the message or the fix: the arithmetic, the way out
+  int64_t world = 0;
+  const char* model = "";
+  double network = 0.0;  // bytes per second; with it a host has 8 devices
+  const char* reference = "";
+  const char* other = "";  // the Megatron-LM arguments of the same run
+};
+
+void PrintTo(const Example& example, std::ostream* out) {
+  *out << example.fault;
+}
+
+ForeignConfig read_as(System system, const std::string& text) {
+  return find_system(system)->read(text, "file");
+}
+
+std::string said_of(const Example& example, const std::string& text) {
+  ForeignContext context;
+  if (example.world > 0) {
+    context.world = example.world;
+  }
+  if (*example.model != '\0') {
+    context.model = load_model_shape(example.model);
+    context.model_file = example.model;
+  }
+  if (example.network > 0.0) {
+    context.link_bytes_per_second = example.network;
+    context.ranks_on_host = 8;
+    context.device_bytes = int64_t{80} << 30;
+  }
+  if (*example.reference != '\0') {
+    context.reference = find_system(example.system)
+                            ->facts(read_as(example.system, example.reference));
+  }
+  const ForeignConfig config = read_as(example.system, text);
+  const ForeignReport report =
+      *example.other == '\0'
+          ? check_foreign(config, context)
+          : check_pair(
+                read_as(System::kMegatron, example.other), config, context);
+  std::string all;
+  for (const Problem& problem : report.problems) {
+    if (problem.rule == example.rule) {
+      all += to_text(problem) + "\n";
+    }
+  }
+  return all;
+}
+
+class RuleExamples : public testing::TestWithParam<Example> {};
+
+TEST_P(RuleExamples, SpeaksOfTheFaultAlone) {
+  const Example& example = GetParam();
+  EXPECT_THAT(said_of(example, example.bad), HasSubstr(example.words));
+  EXPECT_EQ(said_of(example, example.good), "");
+}
+
+// {json} of DeepSpeed beside what is needed anyway.
+std::string deepspeed(const std::string& more) {
+  return "{train_micro_batch_size_per_gpu: 2, gradient_clipping: 1.0, " + more +
+         "}";
+}
+
+std::string zero(const std::string& more) {
+  return deepspeed("zero_optimization: {" + more + "}");
+}
+
+std::string megatron(const std::string& more) {
+  return "torchrun --nproc_per_node 8 pretrain_gpt.py --hidden-size 4096 "
+         "--micro-batch-size 1 --train-iters 1000 --lr 3e-4 --bf16 " +
+         more + "\n";
+}
+
+const std::string kHeads = "--num-layers 32 --num-attention-heads 32 ";
+const std::string kLength = "--seq-length 4096 --max-position-embeddings 4096 ";
+
+INSTANTIATE_TEST_SUITE_P(
+    Batch,
+    RuleExamples,
+    testing::Values(
+        Example{"the three sizes contradict each other",
+                System::kDeepSpeed,
+                deepspeed("train_batch_size: 32, "
+                          "gradient_accumulation_steps: 4"),
+                deepspeed("train_batch_size: 64, "
+                          "gradient_accumulation_steps: 4"),
+                "batch-triangle",
+                "2 * gradient_accumulation_steps 4 * dp 8 (8 ranks) = 64, not "
+                "train_batch_size 32",
+                8},
+        Example{"dp is the world over tp, pp and cp",
+                System::kMegatron,
+                megatron(kHeads + kLength +
+                         "--tensor-model-parallel-size 2 "
+                         "--pipeline-model-parallel-size 2 "
+                         "--context-parallel-size 2 --global-batch-size 63"),
+                megatron(kHeads + kLength +
+                         "--tensor-model-parallel-size 2 "
+                         "--pipeline-model-parallel-size 2 "
+                         "--context-parallel-size 2 --global-batch-size 64"),
+                "batch-triangle",
+                "dp 4 (32 ranks / (tp 2 * pp 2 * cp 2)) = 4",
+                32},
+        Example{"ZeRO counted as an axis beside tp and pp",
+                System::kDeepSpeed,
+                deepspeed("train_batch_size: 64, "
+                          "gradient_accumulation_steps: 4, "
+                          "zero_optimization: {stage: 1}"),
+                deepspeed("train_batch_size: 16, "
+                          "gradient_accumulation_steps: 4, "
+                          "zero_optimization: {stage: 1}"),
+                "batch-triangle",
+                "it counts all 8 ranks as replicas, and ZeRO is no axis of its "
+                "own",
+                8,
+                "",
+                0.0,
+                "",
+                "pretrain_gpt.py --deepspeed --tensor-model-parallel-size 2 "
+                "--pipeline-model-parallel-size 2 --micro-batch-size 2"},
+        Example{"auto that nobody replaces",
+                System::kDeepSpeed,
+                deepspeed("steps_per_print: \"auto\""),
+                deepspeed("steps_per_print: 10"),
+                "auto-value",
+                "neither DeepSpeed nor transformers' Trainer replaces"},
+        Example{"auto that DeepSpeed alone stops at",
+                System::kDeepSpeed,
+                "{train_batch_size: \"auto\", gradient_clipping: 1.0}",
+                "{train_batch_size: 8, gradient_clipping: 1.0}",
+                "auto-value",
+                "stops with a TypeError"},
+        Example{"the batch changed and the learning rate did not",
+                System::kMegatron,
+                megatron("--global-batch-size 512"),
+                megatron("--global-batch-size 256"),
+                "lr-not-scaled",
+                "the global batch is 512 and was 256",
+                0,
+                "",
+                0.0,
+                "pretrain_gpt.py --global-batch-size 256 --lr 3e-4"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys,
+    RuleExamples,
+    testing::Values(
+        Example{"unknown",
+                System::kDeepSpeed,
+                zero("stage: 1, foo: 1"),
+                zero("stage: 1"),
+                "unknown-key",
+                "there is no such key"},
+        Example{"misspelt",
+                System::kDeepSpeed,
+                deepspeed("zero_optimisation: {stage: 2}"),
+                deepspeed("zero_optimization: {stage: 2}"),
+                "unknown-key",
+                "did you mean zero_optimization?"},
+        Example{"misplaced",
+                System::kDeepSpeed,
+                zero("stage: 1, aio: {block_size: 1048576}"),
+                deepspeed("aio: {block_size: 1048576}"),
+                "misplaced-key",
+                "it belongs at the top level"},
+        Example{"a parameter beside its params",
+                System::kDeepSpeed,
+                deepspeed("optimizer: {type: \"AdamW\", lr: 0.001, params: "
+                          "{weight_decay: 0.1}}"),
+                deepspeed("optimizer: {type: \"AdamW\", params: "
+                          "{lr: 0.001, weight_decay: 0.1}}"),
+                "misplaced-key",
+                "optimizer.lr: no such key is read, so it does nothing "
+                "[ignored]; it belongs in optimizer.params"},
+        Example{"an exponent without its sign",
+                System::kMegatron,
+                megatron("--lr 3e4"),
+                megatron("--lr 3e-4"),
+                "out-of-range",
+                "Adam moves each weight by about 30000"},
+        Example{"removed",
+                System::kDeepSpeed,
+                deepspeed("elasticity: {enabled: false}"),
+                deepspeed("data_efficiency: {enabled: false}"),
+                "removed-key",
+                "gone since 0.19.8"},
+        Example{"renamed",
+                System::kDeepSpeed,
+                zero("stage: 3, stage3_gather_fp16_weights_on_model_save: "
+                     "true"),
+                zero("stage: 3, stage3_gather_16bit_weights_on_model_save: "
+                     "true"),
+                "deprecated-key",
+                "use zero_optimization.stage3_gather_16bit_weights"},
+        Example{"silently ignored",
+                System::kDeepSpeed,
+                deepspeed("aio: {thread_count: 4}"),
+                deepspeed("aio: {intra_op_parallelism: 4}"),
+                "ignored-key",
+                "use aio.intra_op_parallelism"},
+        Example{"a changed default",
+                System::kDeepSpeed,
+                "{train_micro_batch_size_per_gpu: 2}",
+                "{train_micro_batch_size_per_gpu: 2, gradient_clipping: 1.0}",
+                "default-changed",
+                "clips gradients at 1.0 since 0.19.3"},
+        Example{"bf16 and fp16",
+                System::kDeepSpeed,
+                deepspeed("bf16: {enabled: true}, fp16: {enabled: true}"),
+                deepspeed("bf16: {enabled: true}, fp16: {enabled: false}"),
+                "precision-conflict",
+                "both enabled"},
+        Example{"a loss scale under bf16",
+                System::kDeepSpeed,
+                deepspeed("bf16: {enabled: true}, fp16: {enabled: false, "
+                          "loss_scale: 128}"),
+                deepspeed("fp16: {enabled: true, loss_scale: 128}"),
+                "no-effect",
+                "bf16 trains without a loss scale"},
+        Example{"a stage that does not offload parameters",
+                System::kDeepSpeed,
+                zero("stage: 2, offload_param: {device: \"cpu\"}"),
+                zero("stage: 3, offload_param: {device: \"cpu\"}"),
+                "offload-no-effect",
+                "parameter offload needs stage 3, and the stage is 2"},
+        Example{"offload to a drive without its path",
+                System::kDeepSpeed,
+                zero("stage: 3, offload_param: {device: \"nvme\"}"),
+                zero("stage: 3, offload_param: {device: \"nvme\", nvme_path: "
+                     "\"/local\"}"),
+                "refused-combination",
+                "needs nvme_path"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes,
+    RuleExamples,
+    testing::Values(
+        Example{"heads",
+                System::kTorchTitan,
+                "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[parallelism]\n"
+                "tensor_parallel_degree = 3\n",
+                "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[parallelism]\n"
+                "tensor_parallel_degree = 4\n",
+                "heads-divide",
+                "32 attention heads do not split over tp 3"},
+        Example{"KV heads",
+                System::kNanotron,
+                "model: {model_config: {is_llama_config: true, hidden_size: "
+                "48, num_attention_heads: 12, num_key_value_heads: 3}}\n"
+                "parallelism: {tp: 4, pp: 1, dp: 1}\n",
+                "model: {model_config: {is_llama_config: true, hidden_size: "
+                "48, num_attention_heads: 12, num_key_value_heads: 4}}\n"
+                "parallelism: {tp: 4, pp: 1, dp: 1}\n",
+                "kv-heads-divide",
+                "3 KV heads"},
+        Example{"vocabulary",
+                System::kMegatron,
+                megatron(kHeads + "--tensor-model-parallel-size 2 "
+                                  "--no-pad-vocab-size --vocab-size 32001"),
+                megatron(kHeads + "--tensor-model-parallel-size 2 "
+                                  "--no-pad-vocab-size --vocab-size 32000"),
+                "heads-divide",
+                "32001"},
+        Example{"layers",
+                System::kMegatron,
+                megatron(kHeads + "--pipeline-model-parallel-size 3"),
+                megatron(kHeads + "--pipeline-model-parallel-size 4"),
+                "stages-fit",
+                "32 layers do not split over 3 stages"},
+        Example{"chunks",
+                System::kMegatron,
+                megatron(kHeads + "--pipeline-model-parallel-size 4 "
+                                  "--num-layers-per-virtual-pipeline-stage 3"),
+                megatron(kHeads + "--pipeline-model-parallel-size 4 "
+                                  "--num-layers-per-virtual-pipeline-stage 4"),
+                "virtual-stages",
+                "= 8 layers, which do not split into chunks of 3"},
+        Example{"the sequence",
+                System::kMegatron,
+                megatron(kHeads + "--context-parallel-size 8 --seq-length 4104 "
+                                  "--max-position-embeddings 8192"),
+                megatron(kHeads + "--context-parallel-size 8 --seq-length 4096 "
+                                  "--max-position-embeddings 8192"),
+                "sequence-too-long",
+                "4104 tokens do not split into 16 parts"},
+        Example{"a sequence longer than the positions",
+                System::kMegatron,
+                megatron(kHeads + "--seq-length 8192 "
+                                  "--max-position-embeddings 4096"),
+                megatron(kHeads + "--seq-length 4096 "
+                                  "--max-position-embeddings 4096"),
+                "sequence-too-long",
+                "the model has 4096 positions"},
+        Example{"a world that does not factor",
+                System::kTorchTitan,
+                "[parallelism]\ntensor_parallel_degree = 2\n"
+                "pipeline_parallel_degree = 2\n",
+                "[parallelism]\ntensor_parallel_degree = 2\n"
+                "pipeline_parallel_degree = 3\n",
+                "world-size",
+                "6 ranks do not split over tp 2 * pp 2 * cp 1 = 4",
+                6},
+        Example{"a world smaller than the layout",
+                System::kMegatron,
+                megatron(kHeads + "--tensor-model-parallel-size 4 "
+                                  "--pipeline-model-parallel-size 4"),
+                megatron(kHeads + "--tensor-model-parallel-size 4 "
+                                  "--pipeline-model-parallel-size 2"),
+                "world-size",
+                "8 ranks are fewer than tp 4 * pp 4 * cp 1 = 16",
+                8},
+        Example{"the slowest of uneven stages",
+                System::kMegatron,
+                megatron(kHeads + "--pipeline-model-parallel-size 4 "
+                                  "--decoder-last-pipeline-num-layers 14"),
+                megatron(kHeads + "--pipeline-model-parallel-size 4 "
+                                  "--decoder-last-pipeline-num-layers 8"),
+                "stages-fit",
+                "stage 4 of 4 is the slowest, with 14 layers (the stages have "
+                "6, 6, 6, 14): every step waits for it, and 43 % of the "
+                "stages' time is lost"},
+        Example{"the slowest of listed stages",
+                System::kMegatron,
+                megatron("--num-layers 8 --num-attention-heads 32 "
+                         "--pipeline-model-parallel-size 2 "
+                         "--pipeline-model-parallel-layout \"Etttttt|ttL\""),
+                megatron("--num-layers 8 --num-attention-heads 32 "
+                         "--pipeline-model-parallel-size 2 "
+                         "--pipeline-model-parallel-layout \"Etttt|ttttL\""),
+                "stages-fit",
+                "stage 1 of 2 is the slowest, with 6 layers"},
+        Example{"the slowest of listed parts",
+                System::kTorchTitan,
+                "[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n"
+                "[training]\nlocal_batch_size = 8\n[parallelism]\n"
+                "pipeline_parallel_degree = 2\nmodule_fqns_per_model_part = "
+                "[[\"tok_embeddings\", \"layers.0\"], [\"layers.1\", "
+                "\"layers.2\", \"layers.3\", \"layers.4\", \"layers.5\", "
+                "\"norm\", \"output\"]]\n",
+                "[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n"
+                "[training]\nlocal_batch_size = 8\n[parallelism]\n"
+                "pipeline_parallel_degree = 2\nmodule_fqns_per_model_part = "
+                "[[\"tok_embeddings\", \"layers.0\", \"layers.1\", "
+                "\"layers.2\"], [\"layers.3\", \"layers.4\", "
+                "\"layers.5\", \"norm\", \"output\"]]\n",
+                "stages-fit",
+                "stage 2 of 2 is the slowest"}));
+
+const std::string kZeroThree = deepspeed(
+    "bf16: {enabled: true}, gradient_accumulation_steps: 8, "
+    "zero_optimization: {stage: 3}");
+const std::string kZeroOne = deepspeed(
+    "bf16: {enabled: true}, gradient_accumulation_steps: 8, "
+    "zero_optimization: {stage: 1}");
+
+INSTANTIATE_TEST_SUITE_P(
+    Choices,
+    RuleExamples,
+    testing::Values(
+        Example{"tp across hosts",
+                System::kMegatron,
+                megatron(kHeads + "--tensor-model-parallel-size 16"),
+                megatron(kHeads + "--tensor-model-parallel-size 8"),
+                "tp-crosses-hosts",
+                "tp 16 does not fit into hosts of 8 devices",
+                32,
+                "",
+                50e9},
+        Example{"a zero stage too high for the network",
+                System::kDeepSpeed,
+                kZeroThree,
+                kZeroOne,
+                "slow-choice",
+                "where zero 1 sends 29.9 GiB in 642 ms",
+                32,
+                "llama-3-8b",
+                50e9},
+        Example{"zero 3 where zero 1 fits",
+                System::kDeepSpeed,
+                kZeroThree,
+                kZeroOne,
+                "slow-choice",
+                "zero 1 fits: 8,029,995,008 parameters a rank * (4 + 12 / dp "
+                "32) bytes = 32.7 GiB of 80.0 GiB",
+                32,
+                "llama-3-8b",
+                50e9},
+        Example{"zero 3 where zero 1 does not fit",
+                System::kDeepSpeed,
+                deepspeed("bf16: {enabled: true}, zero_optimization: {stage: "
+                          "3, reduce_bucket_size: 900000000000}"),
+                kZeroThree,
+                "slow-choice",
+                "reduce_bucket_size",
+                32,
+                "llama-3-70b",
+                50e9},
+        Example{"recompute where memory is free",
+                System::kMegatron,
+                megatron(kHeads + kLength +
+                         "--global-batch-size 64 --use-distributed-optimizer "
+                         "--no-overlap-p2p-communication "
+                         "--recompute-granularity full --recompute-method "
+                         "uniform --recompute-num-layers 1"),
+                megatron(kHeads + kLength +
+                         "--global-batch-size 64 --use-distributed-optimizer "
+                         "--no-overlap-p2p-communication "
+                         "--recompute-granularity selective"),
+                "slow-choice",
+                "memory is free without full recompute",
+                32,
+                "llama-3-8b",
+                50e9},
+        Example{"too few microbatches for the pipeline",
+                System::kMegatron,
+                megatron(kHeads + "--pipeline-model-parallel-size 8 "
+                                  "--global-batch-size 16"),
+                megatron(kHeads + "--pipeline-model-parallel-size 8 "
+                                  "--global-batch-size 256"),
+                "few-microbatches",
+                "4 microbatches over 8 stages: (p - 1) / (m v + p - 1) = 64 %",
+                32},
+        Example{"buckets larger than the model",
+                System::kDeepSpeed,
+                zero("stage: 1, reduce_bucket_size: 500000000"),
+                zero("stage: 1, reduce_bucket_size: 10000000"),
+                "slow-choice",
+                "holds all 123,532,032 gradients",
+                32,
+                "gpt2",
+                50e9},
+        Example{"a long run that is never profiled",
+                System::kMegatron,
+                megatron("--train-iters 500000"),
+                megatron("--train-iters 500000 --profile"),
+                "slow-choice",
+                "500,000 steps and no step of them is profiled"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Systems,
+    RuleExamples,
+    testing::Values(
+        Example{"DeepSpeed's pipeline with zero 2",
+                System::kDeepSpeed,
+                zero("stage: 2"),
+                zero("stage: 1"),
+                "pipeline-zero",
+                "asserts a stage below 2",
+                8,
+                "",
+                0.0,
+                "",
+                "pretrain_gpt.py --deepspeed --pipeline-model-parallel-size 2"},
+        Example{"what Megatron-LM asserts",
+                System::kMegatron,
+                megatron(kHeads + "--overlap-param-gather "
+                                  "--use-distributed-optimizer"),
+                megatron(kHeads + "--overlap-param-gather "
+                                  "--use-distributed-optimizer "
+                                  "--overlap-grad-reduce"),
+                "refused-combination",
+                "--overlap-grad-reduce"}));
+
+}  // namespace
+}  // namespace triax
