@@ -75,8 +75,9 @@ TEST_F(Verify, FindsEveryBreak) {
   EXPECT_GE(names.size(), 21u);
   for (const std::string& name : names) {
     const bool is_of_sequence = name.find("sequence") != std::string::npos;
-    const std::string more =
-        is_of_sequence ? " parallel.sequence_parallel=true" : "";
+    const std::string more = is_of_sequence ? " parallel.sequence_parallel=true"
+                             : name == "stale-unit" ? " parallel.zero=3"
+                                                    : "";
     const Output result = verify("--json --break " + name + more);
     EXPECT_EQ(result.code, 1) << name << "\n" << result.err;
     const Json report = parse_json(result.out, "out");

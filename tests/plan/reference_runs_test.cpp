@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/plan/models.h"
 #include "triax/plan/memory_model.h"
 
@@ -85,6 +87,20 @@ TEST(ReferenceRuns, InFp64AreOneRunItsGradientsAndAReplay) {
   EXPECT_EQ(
       memory.reference_bytes,
       kNumel * (8 * (2 * 4 + 1 + 2) + 1) + kPadding * 8 * 2 + kCompared + rest);
+}
+
+TEST(ReferenceRuns, TheLayoutsWeightsAreWholeWhenTheyAreCompared) {
+  RunConfig config = tiny_run(Precision::kFp64);
+  config.parallel.zero = 3;
+  config.parallel.prefetch = 0;
+  for (const int64_t vocab_size : {10, 1000}) {
+    config.model.vocab_size = vocab_size;
+    const StageMemory stage = predict_memory(config)[0];
+    EXPECT_EQ(predict_verify_memory(config).layout_bytes,
+              4 * (stage.state_bytes() +
+                   std::max(stage.total_bytes() - stage.state_bytes(),
+                            2 * stage.lines.front().nbytes)));
+  }
 }
 
 TEST(ReferenceRuns, WhereGradientsRoundAreThreeRunsAtATime) {

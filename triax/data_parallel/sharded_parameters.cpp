@@ -162,6 +162,7 @@ void ShardedParameters::begin_pass(int kind) {
   const std::lock_guard lock(mutex_);
   TRIAX_CHECK(!is_pass_, "the last pass was not ended");
   give_back_unused({});  // what was used between two passes
+  spare_.clear();
   seen_.clear();
   previous_.clear();
   next_ = 0;
@@ -185,6 +186,7 @@ void ShardedParameters::end_pass() {
   TRIAX_CHECK(is_pass_, "end_pass() without begin_pass()");
   is_pass_ = false;
   give_back_unused({});
+  spare_.clear();
   if (on_file_) {
     on_file_->forget();
   }
@@ -300,6 +302,7 @@ void ShardedParameters::before_operation(std::span<const int> units) {
   for (const int unit : wanted) {
     start_gathering(unit);
   }
+  spare_.clear();
   read_ahead(units);
   for (const int unit : units) {
     finish_gathering(unit);
@@ -351,7 +354,14 @@ void ShardedParameters::start_gathering(int index) {
   try {
     {
       const MemoryScope memory(MemoryCategory::kParameters);
-      unit.storage.fill();
+      const auto spare = spare_.find(unit.storage.nbytes());
+      if (spare == spare_.end()) {
+        spare_.clear();  // never more than what was given back
+        unit.storage.fill();
+      } else {
+        unit.storage.fill(std::move(spare->second));
+        spare_.erase(spare);
+      }
     }
     gathered_bytes_ += unit.storage.nbytes();
     most_gathered_bytes_ = std::max(most_gathered_bytes_, gathered_bytes_);
@@ -421,7 +431,7 @@ void ShardedParameters::give_back(int index) {
     keep_own(index);
   }
   gathered_bytes_ -= unit.storage.nbytes();
-  unit.storage.free(why_not(index));
+  spare_.emplace(unit.storage.nbytes(), unit.storage.take(why_not(index)));
 }
 
 /// Operations wrote into the parameters: each rank keeps its part.
@@ -456,6 +466,7 @@ void ShardedParameters::release_all() {
     --unit.num_users;
   }
   give_back_unused({});
+  spare_.clear();
   previous_.clear();
 }
 

@@ -142,6 +142,9 @@ class ShardedParameters {
   bool is_last_backward_ = false;
   std::map<int, std::vector<int>> learnt_;  // by kind of pass
   int64_t gathered_bytes_ = 0;
+  // What was given back and may be gathered into at once: by bytes. Pages that
+  // are there already save a fault each.
+  std::multimap<int64_t, c10::DataPtr> spare_;
   int64_t most_gathered_bytes_ = 0;
   std::unique_ptr<StorageWatch> watch_;  // last: ends first
 };

@@ -390,12 +390,15 @@ TranslationSource translation_source(const LoadedConfig& loaded) {
     const bool is_read = field != nullptr && field->is_read();
     const std::string text =
         is_read ? print_value(*field, loaded.config) : std::string();
-    source.keys.push_back({key,
-                           text,
-                           is_off(text.empty() ? std::string_view("?")
-                                               : std::string_view(text)) ||
-                               text == "\"none\"",
-                           is_read && text == print_value(*field, usual)});
+    const std::string default_text =
+        is_read ? print_value(*field, usual) : std::string();
+    // What is on by default does something when it is turned off.
+    const bool is_neutral = default_text != "true" &&
+                            (is_off(text.empty() ? std::string_view("?")
+                                                 : std::string_view(text)) ||
+                             text == "\"none\"");
+    source.keys.push_back(
+        {key, text, is_neutral, is_read && text == default_text});
   }
   return source;
 }

@@ -3,6 +3,8 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <utility>
+
 #include "triax/base/error.h"
 
 namespace triax {
@@ -36,20 +38,23 @@ at::Tensor RefillableStorage::tensor(at::ScalarType dtype,
 }
 
 void RefillableStorage::fill() {
-  if (is_filled_) {
-    return;
+  if (!is_filled_) {
+    fill(c10::GetCPUAllocator()->allocate(static_cast<size_t>(nbytes())));
   }
-  c10::DataPtr memory =
-      c10::GetCPUAllocator()->allocate(static_cast<size_t>(nbytes()));
+}
+
+void RefillableStorage::fill(c10::DataPtr memory) {
   impl().clear_data_ptr_access_error_msg_();
   impl().set_data_ptr_noswap(std::move(memory));
   is_filled_ = true;
 }
 
-void RefillableStorage::free(const std::string& why) {
-  impl().set_data_ptr_noswap(no_memory());
+c10::DataPtr RefillableStorage::take(const std::string& why) {
+  c10::DataPtr memory =
+      std::exchange(impl()._mutable_data_ptr_no_checks(), no_memory());
   impl().release_data_and_set_meta_custom_data_ptr_error_msg_(why);
   is_filled_ = false;
+  return memory;
 }
 
 int64_t RefillableStorage::nbytes() const {

@@ -27,8 +27,12 @@ class RefillableStorage {
   /// Gets memory of unspecified content, unless it has some. Throws what the
   /// allocator throws.
   void fill();
+  /// Takes over memory of another one of as many bytes.
+  void fill(c10::DataPtr memory);
   /// Gives it back; `why` is what a use of it is told.
-  void free(const std::string& why);
+  void free(const std::string& why) { take(why); }
+  /// The same, to the caller.
+  c10::DataPtr take(const std::string& why);
   bool is_filled() const { return is_filled_; }
   int64_t nbytes() const;
   /// Only while it is filled.

@@ -8,6 +8,7 @@
 #include "triax/plan/memory_model.h"
 #include "triax/plan/sharding.h"
 #include "triax/plan/stage_split.h"
+#include "triax/plan/zero_stages.h"
 
 namespace triax {
 namespace {
@@ -95,9 +96,16 @@ VerifyMemory predict_verify_memory(const RunConfig& config) {
   int64_t layout_step_bytes = 0;  // that are free between two steps
   for (const StageMemory& stage : predict_memory(config)) {
     const int64_t num_ranks = int64_t{config.parallel.tp} * config.parallel.dp;
+    const int64_t step_bytes = stage.total_bytes() - stage.state_bytes();
     memory.layout_bytes += num_ranks * stage.total_bytes();
-    layout_step_bytes +=
-        num_ranks * (stage.total_bytes() - stage.state_bytes());
+    layout_step_bytes += num_ranks * step_bytes;
+    if (splits_parameters(config.parallel)) {
+      // All ranks gather their weights at once when these are compared.
+      const int64_t whole =
+          stage.lines.front().nbytes * num_shards(config.parallel);
+      memory.layout_bytes +=
+          num_ranks * std::max<int64_t>(0, whole - step_bytes);
+    }
   }
   const ModelSize size = size_of(config.model);
   const int64_t whole = size.numel * master_bytes(config);

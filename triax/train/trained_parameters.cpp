@@ -79,29 +79,34 @@ TrainedParameters::TrainedParameters(const RunConfig& config,
 
 void TrainedParameters::lay_out() {
   const auto settings = settings_by_name(config_, rank_model_.part);
-  std::vector<ParameterSlot*> slots;
   std::vector<ParameterLayout> layouts;
-  std::vector<bool> is_trained;
-  std::vector<ParameterLayout> trained_layouts;
   // Backward finishes the last layers first: lay them out in that order.
-  for (auto slot = rank_model_.slots.rbegin(); slot != rank_model_.slots.rend();
-       ++slot) {
-    slots.push_back(*slot);
-    layouts.push_back((*slot)->layout);
-    is_trained.push_back(!settings.at((*slot)->layout.name).is_frozen);
-    if (is_trained.back()) {
-      trained_.push_back(*slot);
-      trained_layouts.push_back(layouts.back());
-    } else {
+  const auto& slots = rank_model_.slots;
+  for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot) {
+    if (settings.at((*slot)->layout.name).is_frozen) {
       frozen_.insert(*slot);
+    } else {
+      trained_.push_back(*slot);
+      layouts.push_back((*slot)->layout);
     }
   }
-  layout_ = flat_layout(config_, trained_layouts);
+  layout_ = flat_layout(config_, layouts);
   mine_ = slices_of_shard(layout_, groups_.shard());
   offloaded_ = make_offloaded_shard(
       config_, layout_, "rank " + std::to_string(mesh_.rank()));
-  if (!splits_parameters(config_.parallel)) {
-    return;
+  if (splits_parameters(config_.parallel)) {
+    lay_out_units();
+  }
+}
+
+void TrainedParameters::lay_out_units() {
+  const std::vector<ParameterSlot*> slots(rank_model_.slots.rbegin(),
+                                          rank_model_.slots.rend());
+  std::vector<ParameterLayout> layouts;
+  std::vector<bool> is_trained;
+  for (const ParameterSlot* slot : slots) {
+    layouts.push_back(slot->layout);
+    is_trained.push_back(!frozen_.contains(slot));
   }
   std::vector<int> order;
   UnitLayout units = unit_layout(config_, layouts, is_trained, &order);
@@ -139,8 +144,18 @@ void TrainedParameters::draw() {
                     }
                   });
   break_weights(config_, mesh_, rank_model_, broken_);
-  if (sharded_ && broken_ == Break::kStaleUnit) {
-    sharded_->hold(0);
+  if (broken_ == Break::kStaleUnit && !number_.empty()) {
+    hold_unit_of(number_.front());
+  }
+}
+
+void TrainedParameters::hold_unit_of(int parameter) {
+  const std::vector<ParameterUnit>& units = sharded_->layout().units;
+  for (size_t u = 0; u < units.size(); ++u) {
+    const std::vector<int>& held = units[u].parameters;
+    if (std::find(held.begin(), held.end(), parameter) != held.end()) {
+      sharded_->hold(static_cast<int>(u));
+    }
   }
 }
 

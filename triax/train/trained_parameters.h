@@ -115,7 +115,9 @@ class TrainedParameters {
 
  private:
   void lay_out();
+  void lay_out_units();
   void draw();
+  void hold_unit_of(int parameter);
   void shard_unit(const std::vector<ParameterSlot*>& slots);
   void make_gradients();
   void make_optimizer_slices();
