@@ -390,6 +390,29 @@ std::vector<Case> training_cases() {
        "clipping-off",
        "note",
        {"turns clipping off"}},
+      {{"training.initial_loss_scale=1024"},
+       {},
+       "no-effect",
+       "warning",
+       {"only training.precision = \"fp16\" has a loss scale"}},
+      {{"training.loss_scale_window=7", "training.precision=bf16"},
+       {},
+       "no-effect",
+       "warning",
+       {"training.loss_scale_window"}},
+      {{"training.precision=bf16"}, {}, "", "", {}},
+      {{"training.precision=fp16"},
+       {},
+       "slow-choice",
+       "note",
+       {"multiplies fp16 many times slower", "use \"bf16\""}},
+      {{"parallel.reduce_dtype=bf16"}, {}, "no-effect", "warning", {"dp is 1"}},
+      {{"parallel.reduce_dtype=bf16", "parallel.dp=2"}, {}, "", "", {}},
+      {{"parallel.reduce_dtype=fp16", "parallel.dp=2"},
+       {},
+       "reduce-dtype-range",
+       "warning",
+       {"below 6e-8 vanish", "use \"bf16\""}},
       {{"optimizer.momentum=0.9"},
        {},
        "no-effect",
@@ -672,6 +695,22 @@ TEST(Check, EveryRuleIsNamedByATest) {
   for (const Rule& rule : rules()) {
     EXPECT_NE(sources.find(rule.id), std::string::npos) << rule.id;
   }
+}
+
+TEST(LossScaleOrder, IsCheckedInFp16) {
+  const Case input{.keys = {"training.precision=fp16",
+                            "training.initial_loss_scale=2",
+                            "training.min_loss_scale=4"},
+                   .rule = ""};
+  std::string all;
+  for (const Problem& problem :
+       check_run(load(input), {.looks_at_files = false})) {
+    all += to_text(problem) + "\n";
+  }
+  EXPECT_THAT(all,
+              HasSubstr("error[loss-scale-order]: training.min_loss_scale: "
+                        "min_loss_scale 4 is above initial_loss_scale 2"));
+  EXPECT_THAT(all, HasSubstr("use at most 2"));
 }
 
 }  // namespace

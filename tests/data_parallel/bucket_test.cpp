@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "tests/support/run_ranks.h"
+#include "triax/data_parallel/gradient_hooks.h"
 
 namespace triax {
 namespace {
@@ -51,6 +52,28 @@ TEST(FlatBuffer, CollectsWhatAutogradAdds) {
   EXPECT_EQ(buffer.slice({0, buffer.numel()}).sum().item<double>(), 365.0);
   buffer.zero();
   EXPECT_EQ(parameters[1].grad().abs().sum().item<double>(), 0.0);
+}
+
+// 257 is no bf16 number.
+TEST(FlatBuffer, HoldsFp32GradientsOf16BitParameters) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const std::vector<at::Tensor> parameters = {
+        at::ones({3}, type).requires_grad_(),
+        at::ones({70}, type).requires_grad_()};
+    FlatBuffer buffer(parameters);
+    EXPECT_EQ(buffer.nbytes(), 4 * buffer.numel());
+    int num_calls = 0;
+    after_gradient(parameters[1], [&] { ++num_calls; });
+    for (const double value : {256.0, 1.0, 4096.0}) {
+      add_gradient(parameters, value);
+    }
+    EXPECT_EQ(num_calls, 3);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(parameters[i].grad().data_ptr(), buffer.gradient(i).data_ptr());
+      EXPECT_EQ(buffer.gradient(i).max().item<double>(), 4353.0);
+      EXPECT_EQ(buffer.gradient(i).min().item<double>(), 4353.0);
+    }
+  }
 }
 
 // Two replicas, two microbatches each, gradients (1, 3) and (5, 7): the mean

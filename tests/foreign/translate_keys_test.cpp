@@ -230,6 +230,7 @@ TEST(TranslateKeys, OfTriaxAreCarriedOrNamed) {
                                     "gpipe",
                                     "gpt2",
                                     "bf16_autocast",
+                                    "bf16",
                                     "llama3",
                                     "dp-tp-pp"}) {
       LoadedConfig loaded = parse_config("", "a.toml", {key + "=" + value});

@@ -103,6 +103,62 @@ TEST(Translate, NamesThePrecisionThatNoOtherSystemHas) {
   }
 }
 
+LoadedConfig mixed_run(const std::string& text) {
+  LoadedConfig loaded = parse_config(text, "a.toml");
+  resolve(loaded, 8);
+  EXPECT_TRUE(loaded.problems.empty());
+  return loaded;
+}
+
+// The model in 16 bits beside fp32 masters is what DeepSpeed and Megatron-LM
+// call bf16 and fp16; torchtitan's weights stay fp32.
+TEST(Translate, TellsTheModelsTypeFromThatOfTheProducts) {
+  const auto precision_from = [](const std::string& json) {
+    const Translation back = from_deepspeed(json, System::kTriax);
+    return mixed_run(back.text).config.training.precision;
+  };
+  EXPECT_EQ(precision_from("{\"bf16\": {\"enabled\": true}}"),
+            Precision::kBf16);
+  EXPECT_EQ(precision_from("{\"fp16\": {\"enabled\": true}}"),
+            Precision::kFp16);
+  const ForeignConfig titan =
+      find_system(System::kTorchTitan)
+          ->read(
+              "[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n"
+              "[training]\nmixed_precision_param = \"bfloat16\"\n",
+              "t.toml");
+  EXPECT_THAT(
+      translate(translation_source(titan, {.world = 8}), System::kTriax).text,
+      HasSubstr("precision = \"bf16_autocast\""));
+}
+
+TEST(Translate, CarriesTheLossScaleAndTheReductionsType) {
+  const LoadedConfig run = mixed_run(
+      "[parallel]\nreduce_dtype = \"bf16\"\n[training]\nprecision = \"fp16\"\n"
+      "initial_loss_scale = 4096.0\nmin_loss_scale = 2.0\n"
+      "loss_scale_window = 300\n");
+  const TranslationSource source = translation_source(run);
+  const std::string flags = translate(source, System::kMegatron).text;
+  for (const char* flag : {"--fp16\n",
+                           "--grad-reduce-in-bf16\n",
+                           "--initial-loss-scale 4096",
+                           "--min-loss-scale 2",
+                           "--loss-scale-window 300\n"}) {
+    EXPECT_THAT(flags, HasSubstr(flag));
+  }
+  const std::string json = translate(source, System::kDeepSpeed).text;
+  EXPECT_THAT(json, HasSubstr("\"initial_scale_power\": 12"));
+  for (const Translation& there : {translate(source, System::kTriax),
+                                   from_deepspeed(json, System::kTriax)}) {
+    const RunConfig back = mixed_run(there.text).config;
+    EXPECT_EQ(back.training.precision, Precision::kFp16);
+    EXPECT_EQ(back.training.initial_loss_scale, 4096.0);
+    EXPECT_EQ(back.training.min_loss_scale, 2.0);
+    EXPECT_EQ(back.training.loss_scale_window, 300);
+    EXPECT_EQ(back.parallel.reduce_dtype, ReduceDtype::kBf16);
+  }
+}
+
 TEST(Translate, WritesEachSystemsForm) {
   const TranslationSource facts = with_zero_one();
   const std::string flags = translate(facts, System::kMegatron).text;

@@ -26,7 +26,6 @@ const Overrides kModel = {"model.hidden_size=128",
                           "model.vocab_size=16",
                           "model.max_position_embeddings=256",
                           "data.sequence_length=256",
-                          "training.precision=fp32",
                           "training.microbatch_size=4",
                           "training.global_batch_size=4"};
 
@@ -68,12 +67,18 @@ double measured(const Overrides& overrides) {
 }
 
 void expect_within_a_tenth(const Kept& kept, const Overrides& overrides) {
-  const double expected =
-      2 * kTokens * (kLayers * kept.of_layer + kept.live_layer);
-  const double found =
-      measured(overrides + Overrides{"memory.recompute=" + kept.mode});
-  EXPECT_NEAR(found / expected, 1.0, 0.1)
-      << kept.mode << ": " << found << " bytes, " << expected << " expected";
+  const double in_16_bits =
+      kTokens * (kLayers * kept.of_layer + kept.live_layer);
+  for (const bool is_bf16 : {false, true}) {
+    const double expected = (is_bf16 ? 1 : 2) * in_16_bits;
+    const double found =
+        measured(overrides + Overrides{"memory.recompute=" + kept.mode,
+                                       is_bf16 ? "training.precision=bf16"
+                                               : "training.precision=fp32"});
+    EXPECT_NEAR(found / expected, 1.0, 0.1)
+        << kept.mode << (is_bf16 ? " bf16: " : " fp32: ") << found << " bytes, "
+        << expected << " expected";
+  }
 }
 
 class RecomputeMemory : public testing::TestWithParam<int> {

@@ -48,9 +48,18 @@ Overrides tens_of_megabytes() {
           "training.microbatch_size=2"};
 }
 
+/// Of a plan's name, which may end in "_bf16".
+Overrides overrides_of(const std::string& plan) {
+  const size_t end = plan.find("_bf16");
+  return plan_overrides(plan.substr(0, end)) +
+         (end == std::string::npos ? Overrides{}
+                                   : Overrides{"training.precision=bf16"});
+}
+
 TEST(TrainingMemory, StatesAreTheFormulasBytes) {
-  for (const char* plan : {"dp1", "tp2", "pp2", "dp2_tp2_pp2"}) {
-    const RunConfig config = checked_tiny_run(plan_overrides(plan));
+  for (const char* plan :
+       {"dp1", "tp2", "pp2", "dp2_tp2_pp2", "dp1_bf16", "dp2_tp2_pp2_bf16"}) {
+    const RunConfig config = checked_tiny_run(overrides_of(plan));
     train_layout(config, [&](Trainer& trainer, DeviceMesh& mesh) {
       trainer.step();
       const MemoryBytes current = this_rank_memory().use().current;
@@ -85,8 +94,10 @@ TEST(TrainingMemory, ZeroTakesTheFormulasBytes) {
                            "dp2_zero2",
                            "dp3_zero2",
                            "dp2_pp2_zero2",
-                           "dp2_tp2_zero2"}) {
-    const RunConfig config = checked_tiny_run(plan_overrides(plan));
+                           "dp2_tp2_zero2",
+                           "dp2_zero1_bf16",
+                           "dp2_tp2_zero2_bf16"}) {
+    const RunConfig config = checked_tiny_run(overrides_of(plan));
     train_layout(config, [&](Trainer& trainer, DeviceMesh& mesh) {
       trainer.step();
       const MemoryBytes current = this_rank_memory().use().current;

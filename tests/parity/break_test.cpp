@@ -139,10 +139,28 @@ TEST_P(Breaks, IsFoundWhereverItApplies) {
 }
 
 TEST_P(Breaks, IsFoundWhereGradientsRound) {
-  for (const char* precision : {"fp32", "bf16_autocast"}) {
+  for (const char* precision : {"fp32", "bf16_autocast", "bf16"}) {
     expect_found(everything_for(GetParam().kind) +
                      Overrides{std::string("training.precision=") + precision},
                  GetParam());
+  }
+}
+
+// A CPU takes its time over fp16: some of each sort.
+TEST(BreaksInFp16, AreFound) {
+  const std::set<Break> kinds = {Break::kSkipRowSum,
+                                 Break::kDropMicrobatch,
+                                 Break::kSkipReplicaReduction,
+                                 Break::kMoveUnusedRow,
+                                 Break::kStaleParameterShard,
+                                 Break::kMoveFrozen};
+  for (const BreakInfo& info : break_table()) {
+    if (kinds.contains(info.kind)) {
+      expect_found(everything_for(info.kind) +
+                       Overrides{"training.precision=fp16",
+                                 "training.initial_loss_scale=256"},
+                   info);
+    }
   }
 }
 

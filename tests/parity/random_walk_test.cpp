@@ -73,6 +73,18 @@ const std::vector<Degrees>& all_degrees() {
 constexpr int kDependentSizes[kNumDependent - 1] = {
     2, 3, 4, 3, 4, 3, 4, 3, 4, 4, 2, 3, 2};
 
+/// fp16 rarely: a CPU takes its time over it. Its scale suits few tokens.
+std::vector<Overrides> precisions() {
+  const std::vector<Overrides> often = {{},
+                                        {"training.precision=fp32"},
+                                        {"training.precision=bf16_autocast"},
+                                        {"training.precision=bf16"}};
+  std::vector<Overrides> all = often;
+  all.insert(all.end(), often.begin(), often.end());
+  all.push_back({"training.precision=fp16", "training.initial_loss_scale=16"});
+  return all;
+}
+
 /// Dimensions that only set keys, whatever the others are.
 const std::vector<std::vector<Overrides>>& independent() {
   static const std::vector<std::vector<Overrides>> table = {
@@ -132,7 +144,8 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"memory.recompute=full"},
        {"memory.recompute=every_k"}},
       {{}, {"model.initializer_range=0.3"}},
-      {{}, {"training.precision=fp32"}, {"training.precision=bf16_autocast"}},
+      precisions(),
+      {{}, {}, {}, {"parallel.reduce_dtype=bf16"}},
       {{}, {"memory.offload=nvme"}},
       {{},
        {"parallel.prefetch=0"},

@@ -96,6 +96,22 @@ TEST(MemoryModel, PrecisionSetsTheBytes) {
   EXPECT_EQ(bytes_of(config, "logits"), 8 * (2 * 10 + 4));
 }
 
+// 2 bytes of weight, 4 of gradient, and 12: master and moments.
+TEST(MemoryModel, MastersAreCountedWithTheOptimizer) {
+  RunConfig config = tiny_run();
+  const int64_t parameters = bytes_of(config, "parameters");
+  const int64_t gradients = bytes_of(config, "gradients");
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    config.training.precision = precision;
+    EXPECT_EQ(bytes_of(config, "parameters"), parameters / 2);
+    EXPECT_EQ(bytes_of(config, "gradients"), gradients);
+    EXPECT_EQ(bytes_of(config, "optimizer"), 3 * parameters);
+    EXPECT_EQ(bytes_of(config, "logits"), 8 * (2 * 10 + 4));
+  }
+  config.optimizer.name = "sgd";
+  EXPECT_EQ(bytes_of(config, "optimizer"), parameters);
+}
+
 /// Bytes of one layer's activations: two models that differ by a layer.
 double one_layer(RunConfig config) {
   const int64_t with = bytes_of(config, "activations");
@@ -116,6 +132,17 @@ TEST(MemoryModel, LlamaLayerKeepsWhatTheFormulaSays) {
     const double formula = sb * (8 * h + ((4 + 4 * 0.25) * h + 6 * f) / tp);
     EXPECT_DOUBLE_EQ(one_layer(config), 2 * formula + sb * 4 * (2 + 16.0 / tp));
   }
+}
+
+// The formula itself, with the statistics in fp32.
+TEST(MemoryModel, LlamaLayerInBf16KeepsWhatTheFormulaSays) {
+  RunConfig config = tiny_run();
+  config.model = llama_model(1000, 3, 1024, 2816, 16, 4);
+  config.data.sequence_length = 512;
+  config.training.precision = Precision::kBf16;
+  const double sb = 512.0 * 2;
+  const double formula = sb * (8 * 1024.0 + (4 + 4 * 0.25) * 1024 + 6 * 2816.0);
+  EXPECT_DOUBLE_EQ(one_layer(config), formula + sb * 4 * (2 + 16.0));
 }
 
 // s b [8 h + ((4 + 4 k/a) h + 4 f) / t] for GeLU, likewise.

@@ -35,6 +35,19 @@ TEST(ReferenceRuns, DifferByRoundingOnly) {
   EXPECT_TRUE(noise_configs(tiny_run(Precision::kFp64)).empty());
 }
 
+TEST(ReferenceRuns, OfMastersAreComparedWithFp32) {
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    const RunConfig config = tiny_run(precision);
+    const std::vector<RunConfig> noise = noise_configs(config);
+    ASSERT_EQ(noise.size(), 2u);
+    EXPECT_EQ(noise[0].training.precision, precision);
+    EXPECT_EQ(noise[1].training.precision, Precision::kFp32);
+    EXPECT_GT(
+        predict_verify_memory(config).reference_bytes,
+        predict_verify_memory(tiny_run(Precision::kFp32)).reference_bytes / 2);
+  }
+}
+
 TEST(ReferenceRuns, OneSequenceHasNoOtherMicrobatch) {
   RunConfig config = tiny_run(Precision::kFp32);
   config.parallel.dp = 1;

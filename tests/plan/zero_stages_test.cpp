@@ -210,6 +210,37 @@ TEST(ZeroStages, TakeTheBytesOfTheFormula) {
   }
 }
 
+// Weights 2, gradients 4 / d from stage 2 on, masters and moments 12 / d.
+TEST(ZeroStages, TakeTheBytesOfTheFormulaWithMasters) {
+  const double numel =
+      2.0 * 4000 * 384 + 384 + 4.0 * (4 * 384 * 384 + 3 * 384 * 1152 + 2 * 384);
+  for (const int dp : {1, 2, 4}) {
+    for (const int zero : {0, 1, 2}) {
+      RunConfig config = large_run(zero, dp);
+      config.training.precision = Precision::kBf16;
+      const StateBytesOfRank bytes = bytes_of(config);
+      const double share = zero == 0 ? 1 : dp;
+      EXPECT_NEAR(bytes.parameters, 2 * numel, 0.01 * 2 * numel);
+      EXPECT_NEAR(
+          bytes.gradients * (zero == 2 ? dp : 1), 4 * numel, 0.01 * 4 * numel);
+      EXPECT_NEAR(bytes.optimizer * share, 12 * numel, 0.01 * 12 * numel);
+    }
+  }
+}
+
+TEST(ZeroStages, CountCopiesThatAreSent) {
+  for (const int zero : {0, 1, 2}) {
+    RunConfig config = large_run(zero, 2);
+    config.parallel.reduce_dtype = ReduceDtype::kBf16;
+    const StateBytesOfRank bytes = bytes_of(config);
+    const int64_t block = zero == 2 ? bytes.largest_bucket : 0;
+    EXPECT_EQ(bytes.copy_bytes, bytes.largest_bucket / 2);
+    EXPECT_EQ(bytes.buckets, block + 2 * bytes.copy_bytes);
+    config.parallel.dp = 1;
+    EXPECT_EQ(bytes_of(config).buckets, 0);
+  }
+}
+
 TEST(ZeroStages, AllCostTheSameOnOneReplica) {
   const StateBytesOfRank plain = bytes_of(large_run(0, 1));
   for (const int zero : {1, 2, 3}) {

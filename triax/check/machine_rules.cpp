@@ -141,23 +141,28 @@ LargestMessage largest_message(const RunConfig& config,
             parallel.tp,
             activation};
   }
-  // A bucket, unless one parameter is larger.
+  // A bucket of gradients, unless one parameter is larger.
+  const int64_t gradient = dtype_bytes(master_dtype(config.training.precision));
   int64_t all = 0;
   int64_t largest = 0;
   for (const ModelPart& part : split_stages(config.model, parallel)) {
     int64_t stage = 0;
     for (const ParameterLayout& layout :
          parameter_layouts(config.model, part, parallel.tp, 0)) {
-      stage += layout.numel() * size;
-      largest = std::max(largest, layout.numel() * size);
+      stage += layout.numel() * gradient;
+      largest = std::max(largest, layout.numel() * gradient);
     }
     all = std::max(all, stage);
   }
   const bool is_scattered =
       parallel.dp > 1 && num_shards(parallel) == parallel.dp;
+  const int64_t sent = parallel.reduce_dtype == ReduceDtype::kGradients
+                           ? gradient
+                           : dtype_bytes(DType::kBfloat16);
   return {is_scattered ? OpKind::kReduceScatter : OpKind::kAllReduce,
           parallel.dp,
-          std::min(all, std::max(largest, parallel.bucket_bytes))};
+          std::min(all, std::max(largest, parallel.bucket_bytes)) / gradient *
+              sent};
 }
 
 }  // namespace

@@ -39,9 +39,10 @@ int64_t heaviest_rank_bytes(const RunConfig& config);
 /// Tries, the fewest ranks first and then in this order: 1f1b instead of gpipe;
 /// ZeRO 1 and 2; sequence parallelism; smaller microbatches (the global batch
 /// stays where it is set, so that the run learns the same); selective and full
-/// recompute; the optimizer's state on file; tp or pp from the ranks that dp has; tp or pp with more ranks;
-/// both with microbatches of 1. What check_run() would refuse is left out, and
-/// one of a kind is enough. The config must be resolved and checked.
+/// recompute; the optimizer's state on file; tp or pp from the ranks that dp
+/// has; tp or pp with more ranks; both with microbatches of 1. What check_run()
+/// would refuse is left out, and one of a kind is enough. The config must be
+/// resolved and checked.
 MemoryAdvice advise_on_memory(const RunConfig& config,
                               const MemoryAdviceOptions& options);
 

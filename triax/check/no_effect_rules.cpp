@@ -21,6 +21,9 @@ std::vector<Condition> conditions(const RunConfig& config) {
   const bool is_llama = config.model.family == ModelFamily::kLlama;
   const bool is_llama3 = is_llama && config.model.rope_scaling.type == "llama3";
   const bool validates = config.training.validate_every > 0;
+  const bool is_fp16 = config.training.precision == Precision::kFp16;
+  const std::string_view only_fp16 =
+      "only training.precision = \"fp16\" has a loss scale";
   const bool splits_alone =
       config.parallel.pp > 1 && config.parallel.stages.empty();
   const bool is_on_file = config.memory.offload == Offload::kNvme;
@@ -60,6 +63,9 @@ std::vector<Condition> conditions(const RunConfig& config) {
       {"parallel.zero_group", config.parallel.zero > 0, "parallel.zero is 0"},
       {"parallel.reshard_after_forward", has_units, only_zero3},
       {"parallel.prefetch", has_units, only_zero3},
+      {"parallel.reduce_dtype",
+       config.parallel.dp > 1,
+       "dp is 1, and only replicas send gradients"},
       {"parallel.weigh_embedding_and_head",
        splits_alone,
        "it needs stages = \"auto\" and a pp above 1"},
@@ -75,6 +81,9 @@ std::vector<Condition> conditions(const RunConfig& config) {
       {"memory.offload_states", is_on_file, "memory.offload is not \"nvme\""},
       {"memory.offload_dir", is_on_file, "memory.offload is not \"nvme\""},
       {"data.validation", validates, "training.validate_every is 0"},
+      {"training.initial_loss_scale", is_fp16, only_fp16},
+      {"training.min_loss_scale", is_fp16, only_fp16},
+      {"training.loss_scale_window", is_fp16, only_fp16},
       {"training.validation_batches",
        validates,
        "training.validate_every is 0"},

@@ -166,6 +166,42 @@ void check_rates(Findings& findings) {
   }
 }
 
+void check_loss_scale(Findings& findings) {
+  const TrainingConfig& training = findings.config.training;
+  if (training.precision == Precision::kFp16 &&
+      training.min_loss_scale > training.initial_loss_scale) {
+    findings.error("loss-scale-order",
+                   "training.min_loss_scale",
+                   fmt::format("min_loss_scale {} is above "
+                               "initial_loss_scale {}",
+                               training.min_loss_scale,
+                               training.initial_loss_scale),
+                   fmt::format("use at most {}", training.initial_loss_scale));
+  }
+}
+
+void check_fp16(Findings& findings) {
+  const RunConfig& config = findings.config;
+  const bool is_fp16 = config.training.precision == Precision::kFp16;
+  if (is_fp16) {
+    findings.note("slow-choice",
+                  "training.precision",
+                  "a CPU multiplies fp16 many times slower than bf16 or fp32",
+                  "use \"bf16\", which takes the same memory and needs no "
+                  "loss scale");
+  }
+  if (!is_fp16 && config.parallel.dp > 1 &&
+      config.parallel.reduce_dtype == ReduceDtype::kFp16) {
+    findings.warning(
+        "reduce-dtype-range",
+        "parallel.reduce_dtype",
+        "in fp16 gradients below 6e-8 vanish and above 65504 overflow, and "
+        "only training.precision = \"fp16\" has a loss scale that keeps them "
+        "between",
+        "use \"bf16\", whose range is that of fp32");
+  }
+}
+
 }  // namespace
 
 void check_batch(Findings& findings) {
@@ -177,6 +213,8 @@ void check_batch(Findings& findings) {
 void check_training(Findings& findings) {
   check_steps(findings);
   check_rates(findings);
+  check_loss_scale(findings);
+  check_fp16(findings);
 }
 
 }  // namespace triax

@@ -281,8 +281,7 @@ std::vector<Field> parallel_fields() {
       {.key = "parallel.reduce_dtype",
        .member = bind_enum<&RunConfig::parallel, &Parallel::reduce_dtype>(),
        .help = "the type in which replicas send gradients to be summed",
-       .choices = {"gradients"},
-       .later = {"bf16", "fp16"}},
+       .choices = {"gradients", "bf16", "fp16"}},
       {.key = "parallel.cp", .help = "context-parallel ranks"},
   };
 }
@@ -310,26 +309,23 @@ std::vector<Field> training_fields() {
        .bounds = kCount},
       {.key = "training.precision",
        .member = bind_enum<&RunConfig::training, &Training::precision>(),
-       .help = "fp64, fp32, or bf16 matrix products over fp32 weights "
-               "(bf16_autocast)",
-       .choices = {"fp64", "fp32", "bf16_autocast"},
-       .later = {"bf16", "fp16"}},
+       .help = "fp64, fp32, bf16 matrix products over fp32 weights "
+               "(bf16_autocast), or the model in bf16 or fp16 with its master "
+               "weights and gradients in fp32",
+       .choices = {"fp64", "fp32", "bf16_autocast", "bf16", "fp16"}},
       {.key = "training.initial_loss_scale",
        .member = training<&Training::initial_loss_scale>(),
        .help = "fp16: what the loss is multiplied with at first",
-       .bounds = {.min = 1, .max = 4294967296.0},
-       .is_default_only = true},
+       .bounds = {.min = 1, .max = 4294967296.0}},
       {.key = "training.min_loss_scale",
        .member = training<&Training::min_loss_scale>(),
        .help = "fp16: the run fails when gradients overflow at this loss scale",
-       .bounds = {.min = 0, .max = 4294967296.0, .is_min_excluded = true},
-       .is_default_only = true},
+       .bounds = {.min = 0, .max = 4294967296.0, .is_min_excluded = true}},
       {.key = "training.loss_scale_window",
        .member = training<&Training::loss_scale_window>(),
        .help = "fp16: steps without an overflow after which the loss scale "
                "doubles",
-       .bounds = kCount,
-       .is_default_only = true},
+       .bounds = kCount},
       {.key = "training.validate_every",
        .member = training<&Training::validate_every>(),
        .help = "steps between two validations; 0: never",

@@ -64,8 +64,9 @@ struct Field {
   Member member = {};
   std::string_view help;  // one sentence without a full stop
   Bounds bounds = {};
-  std::vector<std::string_view> choices = {};  // of texts, lists of them, enumerations
-  std::vector<std::string_view> later = {};    // choices not built yet
+  std::vector<std::string_view> choices =
+      {};  // of texts, lists of them, enumerations
+  std::vector<std::string_view> later = {};  // choices not built yet
   Unit unit = Unit::kNone;
   int list_length = 0;  // of a list of numbers; 0: any
   /// Left out (the member then holds its 0, empty or false): what stands in.

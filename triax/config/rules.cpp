@@ -83,6 +83,8 @@ const std::vector<Rule>& rules() {
       {"warmup-steps", "warm-up and decay do not fit into the run"},
       {"lr-order", "the learning rates contradict each other"},
       {"clipping-off", "gradients are not clipped"},
+      {"loss-scale-order", "the lowest loss scale is above the first one"},
+      {"reduce-dtype-range", "gradients may leave the range of their type"},
       {"no-effect", "a key that was set does nothing in this run"},
       {"pattern-matches-nothing", "a pattern matches no parameter"},
       {"pattern-splits-fused", "a pattern covers part of a stored parameter"},

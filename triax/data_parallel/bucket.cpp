@@ -3,15 +3,17 @@
 
 #include "triax/base/error.h"
 #include "triax/data_parallel/gradient_hooks.h"
-#include "triax/mesh/tensor_group.h"
 
 namespace triax {
 
-BucketReducer::BucketReducer(FlatBuffer& buffer, ReplicaGroups& groups)
+BucketReducer::BucketReducer(FlatBuffer& buffer,
+                             ReplicaGroups& groups,
+                             std::optional<at::ScalarType> sent_as)
     : buffer_(buffer),
       groups_(groups),
       buckets_(buffer.layout().buckets),
       bucket_of_(buffer.num_parameters()),
+      sums_(sent_as),
       self_(std::make_shared<BucketReducer*>(this)) {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     for (int parameter : buckets_[b].parameters) {
@@ -32,7 +34,7 @@ BucketReducer::~BucketReducer() {
 }
 
 void BucketReducer::prepare() {
-  TRIAX_CHECK(works_.empty(), "the last step was not finished");
+  TRIAX_CHECK(sums_.empty(), "the last step was not finished");
   missing_.clear();
   for (const Bucket& bucket : buckets_) {
     missing_.push_back(static_cast<int>(bucket.parameters.size()));
@@ -76,10 +78,9 @@ at::Tensor BucketReducer::shard(const Bucket& bucket) const {
 
 void BucketReducer::start(const Bucket& bucket) {
   if (Group* shards = groups_.shards()) {
-    works_.push_back(shards->reduce_scatter_async(
-        as_buffer(buffer_.slice(bucket.range)), as_buffer(shard(bucket))));
+    sums_.reduce_scatter(*shards, buffer_.slice(bucket.range), shard(bucket));
   } else if (Group* replicas = groups_.replicas()) {
-    works_.push_back(all_reduce_async(*replicas, buffer_.slice(bucket.range)));
+    sums_.all_reduce(*replicas, buffer_.slice(bucket.range));
   }
 }
 
@@ -87,18 +88,12 @@ void BucketReducer::finish() {
   TRIAX_CHECK(is_last_microbatch_, "finish() without prepare()");
   missing_.assign(buckets_.size(), 0);
   start_ready();
-  for (Work& work : works_) {
-    work.wait();
-  }
-  works_.clear();
+  sums_.wait();
   if (groups_.shards() != nullptr && groups_.replicas() != nullptr) {
     for (const Bucket& bucket : buckets_) {
-      works_.push_back(all_reduce_async(*groups_.replicas(), shard(bucket)));
+      sums_.all_reduce(*groups_.replicas(), shard(bucket));
     }
-    for (Work& work : works_) {
-      work.wait();
-    }
-    works_.clear();
+    sums_.wait();
   }
   is_last_microbatch_ = false;
 }

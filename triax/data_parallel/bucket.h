@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "triax/comm/group.h"
 #include "triax/data_parallel/flat_buffer.h"
+#include "triax/data_parallel/gradient_sums.h"
 #include "triax/data_parallel/replica_groups.h"
 
 namespace triax {
@@ -24,7 +26,10 @@ namespace triax {
 class BucketReducer {
  public:
   /// Both must outlive the reducer; the groups must have the layout's shards.
-  BucketReducer(FlatBuffer& buffer, ReplicaGroups& groups);
+  /// `sent_as`: see GradientSums.
+  BucketReducer(FlatBuffer& buffer,
+                ReplicaGroups& groups,
+                std::optional<at::ScalarType> sent_as = std::nullopt);
   ~BucketReducer();
   BucketReducer(const BucketReducer&) = delete;
   BucketReducer& operator=(const BucketReducer&) = delete;
@@ -37,6 +42,9 @@ class BucketReducer {
   /// Called with a bucket's index just before its reduction starts, when its
   /// gradients are this replica's own.
   std::function<void(int bucket)> before_reduce;
+
+  /// Most bytes of narrow copies at once.
+  int64_t most_bytes() const { return sums_.most_bytes(); }
 
  private:
   void on_gradient(int parameter);
@@ -52,7 +60,7 @@ class BucketReducer {
   std::vector<bool> arrived_;
   size_t next_bucket_ = 0;  // buckets start in order, on every rank alike
   bool is_last_microbatch_ = false;
-  std::vector<Work> works_;
+  GradientSums sums_;
   // Hooks outlive a reducer inside the parameters; they look here first.
   std::shared_ptr<BucketReducer*> self_;
 };

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "triax/base/error.h"
+#include "triax/model/statistics_dtype.h"
 
 namespace triax {
 
@@ -32,11 +33,27 @@ at::TensorOptions options_like(const std::vector<at::Tensor>& parameters) {
                             : parameters[0].options().requires_grad(false);
 }
 
+at::TensorOptions gradient_options(const std::vector<at::Tensor>& parameters) {
+  const at::TensorOptions options = options_like(parameters);
+  return options.dtype(
+      statistics_dtype(c10::typeMetaToScalarType(options.dtype())));
+}
+
+void widen_gradients(const std::vector<at::Tensor>& parameters) {
+  for (const at::Tensor& parameter : parameters) {
+    const at::ScalarType dtype = statistics_dtype(parameter.scalar_type());
+    if (dtype != parameter.scalar_type()) {
+      parameter.set_grad_dtype(dtype);
+    }
+  }
+}
+
 FlatBuffer::FlatBuffer(std::vector<at::Tensor> parameters, FlatLayout layout)
     : parameters_(std::move(parameters)), layout_(std::move(layout)) {
   TRIAX_CHECK(layout_.parameters.size() == parameters_.size(),
               layout_.parameters.size());
-  flat_ = at::zeros({layout_.numel()}, options_like(parameters_));
+  widen_gradients(parameters_);
+  flat_ = at::zeros({layout_.numel()}, gradient_options(parameters_));
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i];
     gradients_.push_back(view_in(flat_, 0, layout_.parameters[i], parameter));

@@ -13,8 +13,9 @@ namespace triax {
 /// Elements of each tensor.
 std::vector<int64_t> numels_of(const std::vector<at::Tensor>& tensors);
 
-/// The gradients of a list of parameters in one block of memory. Each
-/// parameter's grad() is a view of it, so that autograd adds in place.
+/// The gradients of a list of parameters in one block of memory, fp32 beside
+/// 16-bit parameters. Each parameter's grad() is a view of it, so that autograd
+/// adds in place.
 class FlatBuffer {
  public:
   /// The parameters must be distinct, defined leaves of one dtype, and the
@@ -52,5 +53,14 @@ at::Tensor view_in(const at::Tensor& block,
 
 /// Options of a block of memory beside these parameters.
 at::TensorOptions options_like(const std::vector<at::Tensor>& parameters);
+
+/// Options of a block for their gradients, which are fp32 beside 16-bit
+/// parameters.
+at::TensorOptions gradient_options(const std::vector<at::Tensor>& parameters);
+
+/// Has autograd leave the parameters' gradients in the dtype of
+/// gradient_options(): it would round them to the parameters' own. Before
+/// anything hooks into them.
+void widen_gradients(const std::vector<at::Tensor>& parameters);
 
 }  // namespace triax

@@ -22,15 +22,16 @@ std::unique_ptr<ReplicaGradients> make_replica_gradients(
     std::vector<at::Tensor> parameters,
     const FlatLayout& layout,
     ReplicaGroups& groups,
+    std::optional<at::ScalarType> sent_as,
     const GradientFile& file) {
   const bool is_on_file = file.arrays != nullptr;
   TRIAX_CHECK(!is_on_file || zero_stage >= 2, "whole gradients on file");
   if (zero_stage < 2 || (groups.shards() == nullptr && !is_on_file)) {
     return std::make_unique<WholeGradients>(
-        std::move(parameters), layout, groups);
+        std::move(parameters), layout, groups, sent_as);
   }
   return std::make_unique<ShardedGradients>(
-      std::move(parameters), layout, groups, file);
+      std::move(parameters), layout, groups, sent_as, file);
 }
 
 }  // namespace triax

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "triax/data_parallel/replica_groups.h"
@@ -60,13 +61,16 @@ class ReplicaGradients {
 };
 
 /// ZeRO 0 and 1 keep whole gradients; from 2 on only the shard is kept, and
-/// with a file (which needs 2) it is kept there. The
-/// parameters must be distinct leaves of one dtype, and the layout theirs.
+/// with a file (which needs 2) it is kept there. The parameters must be
+/// distinct leaves of one dtype, and the layout theirs. Of 16-bit parameters
+/// the gradients are fp32. `sent_as`: the type in which replicas send them to
+/// be summed, where it is another (GradientSums).
 std::unique_ptr<ReplicaGradients> make_replica_gradients(
     int zero_stage,
     std::vector<at::Tensor> parameters,
     const FlatLayout& layout,
     ReplicaGroups& groups,
+    std::optional<at::ScalarType> sent_as = std::nullopt,
     const GradientFile& file = {});
 
 }  // namespace triax

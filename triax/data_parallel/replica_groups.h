@@ -20,9 +20,9 @@ class ReplicaGroups {
 
   Group& dp() { return dp_; }
   /// Ranks with a shard each; nullptr where there is one shard.
-  Group* shards() { return shards_; }
+  Group* shards() const { return shards_; }
   /// Ranks with equal shards; nullptr where this rank is the only one.
-  Group* replicas() { return replicas_; }
+  Group* replicas() const { return replicas_; }
   int shard() const { return shards_ == nullptr ? 0 : shards_->rank(); }
   /// Of the ranks with equal shards: one speaks for all.
   bool is_first_replica() const {

@@ -10,6 +10,7 @@
 #include "triax/base/error.h"
 #include "triax/data_parallel/flat_buffer.h"
 #include "triax/data_parallel/gradient_hooks.h"
+#include "triax/data_parallel/gradient_sums.h"
 #include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 
@@ -17,10 +18,12 @@ namespace triax {
 ShardedGradients::ShardedGradients(std::vector<at::Tensor> parameters,
                                    FlatLayout layout,
                                    ReplicaGroups& groups,
+                                   std::optional<at::ScalarType> sent_as,
                                    const GradientFile& file)
     : parameters_(std::move(parameters)),
       layout_(std::move(layout)),
       groups_(groups),
+      sent_as_(groups.shards() == nullptr ? std::nullopt : sent_as),
       bucket_of_(parameters_.size()),
       open_(layout_.buckets.size()),
       is_late_(layout_.buckets.size()),
@@ -28,8 +31,9 @@ ShardedGradients::ShardedGradients(std::vector<at::Tensor> parameters,
   if (file.arrays != nullptr) {
     on_file_ = std::make_unique<SpilledGradients>(file, layout_);
   } else {
-    shard_ = at::zeros({layout_.shard_numel()}, options_like(parameters_));
+    shard_ = at::zeros({layout_.shard_numel()}, gradient_options(parameters_));
   }
+  widen_gradients(parameters_);
   for (size_t b = 0; b < layout_.buckets.size(); ++b) {
     for (const int parameter : layout_.buckets[b].parameters) {
       bucket_of_[parameter] = static_cast<int>(b);
@@ -107,15 +111,17 @@ void ShardedGradients::finish() {
 }
 
 void ShardedGradients::sum_over_replicas() {
-  if (!on_file_) {
-    all_reduce(*groups_.replicas(), shard_);
-    return;
-  }
+  GradientSums sums(sent_as_);
   for (size_t b = 0; b < layout_.buckets.size(); ++b) {
-    const at::Tensor part = on_file_->read(static_cast<int>(b));
-    all_reduce(*groups_.replicas(), part);
-    on_file_->write(static_cast<int>(b), part);
+    const int bucket = static_cast<int>(b);
+    const at::Tensor part = part_of_shard(bucket);
+    sums.all_reduce(*groups_.replicas(), part);
+    if (on_file_) {
+      sums.wait();
+      on_file_->write(bucket, part);
+    }
   }
+  sums.wait();
 }
 
 bool ShardedGradients::has_late_gradients() const {
@@ -169,6 +175,24 @@ at::Tensor ShardedGradients::take_block() {
   return block;
 }
 
+void ShardedGradients::give_back(at::Tensor block) {
+  if (num_blocks_ > kMaxGradientBlocks) {
+    --num_blocks_;
+  } else {
+    free_.push_back(std::move(block));
+  }
+}
+
+at::Tensor ShardedGradients::narrow_copy(const at::Tensor& block, int bucket) {
+  while (reductions_.size() >= kMaxGradientBlocks) {
+    settle_oldest();
+  }
+  most_copies_ =
+      std::max(most_copies_, static_cast<int>(reductions_.size()) + 1);
+  const MemoryScope memory(MemoryCategory::kCommunication);
+  return in_bucket(block, bucket).to(*sent_as_);
+}
+
 void ShardedGradients::start_ready() {
   while (next_bucket_ < layout_.buckets.size() && missing_[next_bucket_] == 0) {
     const int bucket = static_cast<int>(next_bucket_++);
@@ -185,10 +209,14 @@ void ShardedGradients::start(int bucket) {
   }
   unset_gradients(bucket);
   is_late_[bucket] = false;
-  const at::Tensor block = std::exchange(open_[bucket], at::Tensor());
-  const at::Tensor whole = in_bucket(block, bucket);
+  at::Tensor sent = std::exchange(open_[bucket], at::Tensor());
+  if (sent_as_) {
+    const at::Tensor copy = narrow_copy(sent, bucket);
+    give_back(std::exchange(sent, copy));
+  }
+  const at::Tensor whole = in_bucket(sent, bucket);
   const int64_t length = whole.numel() / layout_.num_shards;
-  reductions_.push_back({bucket, block, Work()});
+  reductions_.push_back({bucket, sent, Work()});
   if (Group* shards = groups_.shards()) {
     reductions_.back().work = shards->reduce_scatter_async(
         as_buffer(whole),
@@ -202,14 +230,12 @@ void ShardedGradients::start(int bucket) {
 void ShardedGradients::settle_oldest() {
   Reduction& oldest = reductions_.front();
   oldest.work.wait();
-  const at::Tensor whole = in_bucket(oldest.block, oldest.bucket);
+  const at::Tensor whole = in_bucket(oldest.sent, oldest.bucket);
   const int64_t length = whole.numel() / layout_.num_shards;
   add_to_shard(oldest.bucket,
                whole.narrow(0, groups_.shard() * length, length));
-  if (num_blocks_ > kMaxGradientBlocks) {
-    --num_blocks_;
-  } else {
-    free_.push_back(oldest.block);
+  if (!sent_as_) {
+    give_back(oldest.sent);
   }
   reductions_.pop_front();
 }
@@ -305,8 +331,11 @@ int64_t ShardedGradients::nbytes() const {
 
 int64_t ShardedGradients::bucket_bytes() const {
   const auto size =
-      static_cast<int64_t>(options_like(parameters_).dtype().itemsize());
-  return most_blocks_ * layout_.largest_bucket() * size +
+      static_cast<int64_t>(gradient_options(parameters_).dtype().itemsize());
+  const auto copy_size =
+      static_cast<int64_t>(sent_as_ ? c10::elementSize(*sent_as_) : 0);
+  return layout_.largest_bucket() *
+             (most_blocks_ * size + most_copies_ * copy_size) +
          (on_file_ ? on_file_->most_bytes() : 0);
 }
 

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "triax/comm/group.h"
@@ -17,6 +18,9 @@ namespace triax {
 /// shard and given to the next bucket. So microbatches are summed after the
 /// replicas, where ReplicaGradients of whole buckets sum them before.
 ///
+/// What is sent may be narrower: a block's narrow copy goes on its way then,
+/// and the block itself to the next bucket.
+///
 /// Never more than two blocks, of the largest bucket's size, are held while
 /// backward finishes the buckets in their order: one is filled, one reduced. A
 /// gradient that comes out of order opens a block of its own. One that comes
@@ -29,6 +33,7 @@ class ShardedGradients : public ReplicaGradients {
   ShardedGradients(std::vector<at::Tensor> parameters,
                    FlatLayout layout,
                    ReplicaGroups& groups,
+                   std::optional<at::ScalarType> sent_as = std::nullopt,
                    const GradientFile& file = {});
   ~ShardedGradients() override;
   ShardedGradients(const ShardedGradients&) = delete;
@@ -53,10 +58,10 @@ class ShardedGradients : public ReplicaGradients {
   int most_blocks() const { return most_blocks_; }
 
  private:
-  /// A bucket on its way to the shard.
+  /// A bucket on its way to the shard, in its block or a narrow copy of it.
   struct Reduction {
     int bucket = 0;
-    at::Tensor block;
+    at::Tensor sent;
     Work work;
   };
 
@@ -68,6 +73,8 @@ class ShardedGradients : public ReplicaGradients {
   void settle_oldest();
   void settle_all();
   at::Tensor take_block();
+  void give_back(at::Tensor block);
+  at::Tensor narrow_copy(const at::Tensor& block, int bucket);
   bool has_late_gradients() const;
   void add_to_shard(int bucket, const at::Tensor& sum);
   void sum_over_replicas();
@@ -79,6 +86,7 @@ class ShardedGradients : public ReplicaGradients {
   const std::vector<at::Tensor> parameters_;
   const FlatLayout layout_;
   ReplicaGroups& groups_;
+  const std::optional<at::ScalarType> sent_as_;  // unset without shards
   at::Tensor shard_;  // undefined where it lies on file
   std::unique_ptr<SpilledGradients> on_file_;
   std::vector<int> bucket_of_;
@@ -88,6 +96,7 @@ class ShardedGradients : public ReplicaGradients {
   std::deque<Reduction> reductions_;  // started, in order
   int num_blocks_ = 0;
   int most_blocks_ = 0;
+  int most_copies_ = 0;
   // Of the backward that is under way.
   bool is_running_ = false;
   std::vector<int> missing_;  // by bucket: gradients yet to come

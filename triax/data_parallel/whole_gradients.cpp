@@ -9,10 +9,11 @@ namespace triax {
 
 WholeGradients::WholeGradients(std::vector<at::Tensor> parameters,
                                const FlatLayout& layout,
-                               ReplicaGroups& groups)
+                               ReplicaGroups& groups,
+                               std::optional<at::ScalarType> sent_as)
     : buffer_(std::move(parameters), layout),
       groups_(groups),
-      reducer_(buffer_, groups) {
+      reducer_(buffer_, groups, sent_as) {
   reducer_.before_reduce = [this](int bucket) {
     if (before_reduce) {
       before_reduce(bucket);

@@ -15,7 +15,8 @@ class WholeGradients : public ReplicaGradients {
   /// `groups` must outlive this.
   WholeGradients(std::vector<at::Tensor> parameters,
                  const FlatLayout& layout,
-                 ReplicaGroups& groups);
+                 ReplicaGroups& groups,
+                 std::optional<at::ScalarType> sent_as = std::nullopt);
 
   void zero() override { buffer_.zero(); }
   void before_backward(bool is_last) override;
@@ -27,7 +28,7 @@ class WholeGradients : public ReplicaGradients {
   void gather() override;
   void release() override {}
   int64_t nbytes() const override { return buffer_.nbytes(); }
-  int64_t bucket_bytes() const override { return 0; }
+  int64_t bucket_bytes() const override { return reducer_.most_bytes(); }
 
  private:
   FlatBuffer buffer_;

@@ -70,7 +70,8 @@ struct RunFacts {
   Flag overlap_reduce;
   Flag overlap_gather;
 
-  // Precision: "fp32", "fp16", "bf16", "fp8" of the computation.
+  // Precision: "fp32", "fp16", "bf16", "fp8" of the computation;
+  // "bf16_autocast" of triax, whose weights then stay fp32.
   Word precision;
   Real loss_scale;  // 0: dynamic
   Word reduce_dtype;

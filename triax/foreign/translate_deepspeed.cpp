@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "triax/foreign/translate_writers.h"
@@ -52,6 +53,7 @@ const std::map<std::string, const char*>& plain_keys() {
       {"lr", "optimizer.params.lr"},
       {"weight_decay", "optimizer.params.weight_decay"},
       {"reduce_dtype", "communication_data_type"},
+      {"loss_scale_window", "fp16.loss_scale_window"},
   };
   return keys;
 }
@@ -95,7 +97,7 @@ void write_offload(TargetWriter& out, const NamedFact& fact) {
 }
 
 void write_precision(TargetWriter& out) {
-  const std::string precision = out.word("precision");
+  const std::string precision = product_precision(out);
   if (precision == "bf16" || precision == "fp16") {
     out.put(precision + ".enabled", true);
   } else if (precision == "fp32") {
@@ -168,6 +170,20 @@ void write_deepspeed(TargetWriter& out, const NamedFact& fact) {
     write_precision(out);
   } else if (name == "loss_scale") {
     out.put("fp16.loss_scale", fact.value);
+  } else if (name == "min_loss_scale") {
+    const double scale = out.real(name, 1);
+    if (scale == std::floor(scale)) {
+      out.put("fp16.min_loss_scale", static_cast<int64_t>(scale));
+    } else {
+      out.lose("DeepSpeed's is a whole number");
+    }
+  } else if (name == "initial_loss_scale") {
+    const double power = std::log2(out.real(name, 1));
+    if (power == std::floor(power)) {
+      out.put("fp16.initial_scale_power", static_cast<int64_t>(power));
+    } else {
+      out.lose("DeepSpeed's is a power of two");
+    }
   } else if (name == "optimizer") {
     write_optimizer(out);
   } else if (name == "decoupled_decay") {

@@ -66,6 +66,15 @@ class MoreFacts {
       add("decoupled_decay", is_decoupled, keys, false);
     }
     add_adam_defaults();
+    if (is_fp16()) {
+      const std::string fp16 = "fp16.";
+      const Whole power = whole_at(config_, fp16 + "initial_scale_power");
+      if (power && *power >= 0 && *power <= 32) {
+        add("initial_loss_scale", std::exp2(*power), {power.key}, false);
+      }
+      add("min_loss_scale", real_at(config_, fp16 + "min_loss_scale"));
+      add("loss_scale_window", whole_at(config_, fp16 + "loss_scale_window"));
+    }
     const bool is_cosine = facts_.lr_schedule.value_or("") == "WarmupCosineLR";
     const Real ratio = real_at(config_, "scheduler.params.cos_min_ratio");
     if (is_cosine && facts_.lr) {
@@ -96,6 +105,10 @@ class MoreFacts {
     usual("adam_eps", "eps", 1e-8);
   }
 
+  bool is_fp16() const {
+    return facts_.precision && *facts_.precision == "fp16";
+  }
+
   // Its OptimizerConfig.decoupled_weight_decay is on, and no argument says
   // otherwise.
   void read_megatron() {
@@ -124,6 +137,13 @@ class MoreFacts {
     add("decay_end", end);
     if (facts_.optimizer && *facts_.optimizer == "sgd") {
       number(args, "momentum", "sgd-momentum");
+    }
+    if (is_fp16()) {
+      number(args, "initial_loss_scale", "initial-loss-scale");
+      number(args, "min_loss_scale", "min-loss-scale");
+      if (const Whole window = whole_at(config_, "loss-scale-window")) {
+        add("loss_scale_window", window);
+      }
     }
   }
 
@@ -349,6 +369,16 @@ std::vector<std::pair<std::string, std::string>> companions(
   return {};
 }
 
+namespace {
+
+const char* reduce_word(ReduceDtype dtype) {
+  return dtype == ReduceDtype::kBf16   ? "bf16"
+         : dtype == ReduceDtype::kFp16 ? "fp16"
+                                       : "fp32";
+}
+
+}  // namespace
+
 std::vector<NamedFact> more_facts(const LoadedConfig& loaded) {
   const ModelConfig& model = loaded.config.model;
   const OptimizerConfig& optimizer = loaded.config.optimizer;
@@ -361,7 +391,9 @@ std::vector<NamedFact> more_facts(const LoadedConfig& loaded) {
       {"linear_bias", is_gpt2, {"model.family"}},
       {"qkv_bias", is_gpt2, {"model.family"}},
       {"qk_norm", false, {"model.family"}},
-      {"reduce_dtype", "fp32", {}},
+      {"reduce_dtype",
+       reduce_word(loaded.config.parallel.reduce_dtype),
+       {"parallel.reduce_dtype"}},
   };
   const Recompute recompute = loaded.config.memory.recompute;
   if (recompute != Recompute::kEveryK) {
@@ -388,6 +420,18 @@ std::vector<NamedFact> more_facts(const LoadedConfig& loaded) {
                        model.rope_scaling.type,
                        {"model.rope_scaling.type"}});
     }
+  }
+  if (loaded.config.training.precision == Precision::kFp16) {
+    const TrainingConfig& training = loaded.config.training;
+    named.push_back({"initial_loss_scale",
+                     training.initial_loss_scale,
+                     {"training.initial_loss_scale"}});
+    named.push_back({"min_loss_scale",
+                     training.min_loss_scale,
+                     {"training.min_loss_scale"}});
+    named.push_back({"loss_scale_window",
+                     training.loss_scale_window,
+                     {"training.loss_scale_window"}});
   }
   if (optimizer.name == "adamw") {
     named.push_back({"decoupled_decay", true, {"optimizer.name"}});

@@ -14,6 +14,9 @@ const std::map<std::string, const char*>& plain_flags() {
       {"cp", "context-parallel-size"},
       {"first_stage_layers", "decoder-first-pipeline-num-layers"},
       {"last_stage_layers", "decoder-last-pipeline-num-layers"},
+      {"initial_loss_scale", "initial-loss-scale"},
+      {"min_loss_scale", "min-loss-scale"},
+      {"loss_scale_window", "loss-scale-window"},
       {"microbatch", "micro-batch-size"},
       {"global_batch", "global-batch-size"},
       {"bucket_elements", "ddp-bucket-size"},
@@ -93,7 +96,7 @@ void write_overlap(TargetWriter& out, const NamedFact& fact) {
 }
 
 void write_precision(TargetWriter& out) {
-  const std::string precision = out.word("precision");
+  const std::string precision = product_precision(out);
   if (precision == "fp32") {
     out.imply();
   } else if (precision == "fp8") {

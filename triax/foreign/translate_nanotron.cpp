@@ -52,7 +52,7 @@ void write_zero(TargetWriter& out) {
 }
 
 void write_precision(TargetWriter& out) {
-  const std::string precision = out.word("precision");
+  const std::string precision = product_precision(out);
   out.put("model.dtype",
           precision == "fp16"   ? "float16"
           : precision == "fp32" ? "float32"

@@ -121,7 +121,7 @@ void write_chunks(TargetWriter& out, const NamedFact& fact) {
 }
 
 void write_precision(TargetWriter& out) {
-  const std::string precision = out.word("precision");
+  const std::string precision = product_precision(out);
   if (precision == "bf16" || precision == "fp32") {
     out.put("training.mixed_precision_param",
             precision == "bf16" ? "bfloat16" : "float32");

@@ -23,6 +23,9 @@ const std::map<std::string, const char*>& plain_keys() {
       {"steps", "training.steps"},
       {"seed", "training.seed"},
       {"clipping", "training.gradient_clipping"},
+      {"initial_loss_scale", "training.initial_loss_scale"},
+      {"min_loss_scale", "training.min_loss_scale"},
+      {"loss_scale_window", "training.loss_scale_window"},
       {"sequence", "data.sequence_length"},
       {"layers", "model.num_hidden_layers"},
       {"hidden", "model.hidden_size"},
@@ -120,9 +123,16 @@ void write_schedule(TargetWriter& out) {
 
 void write_precision(TargetWriter& out) {
   const std::string precision = out.word("precision");
-  out.put("training.precision", precision == "fp32" ? "fp32" : "bf16_autocast");
-  if (precision != "fp32" && precision != "bf16") {
-    out.lose("bf16_autocast instead");
+  const bool is_bf16 = precision == "bf16";
+  if (is_bf16 && out.from() == System::kTorchTitan) {
+    // Its weights stay fp32, and are cast for the products.
+    out.put("training.precision", "bf16_autocast");
+  } else if (is_bf16 || precision == "fp32" || precision == "fp16" ||
+             precision == "bf16_autocast") {
+    out.put("training.precision", precision);
+  } else {
+    out.put("training.precision", "bf16");
+    out.lose("bf16 instead");
   }
 }
 
@@ -172,6 +182,9 @@ void write_rest(TargetWriter& out, const NamedFact& fact) {
     out.imply();
   } else if (name == "reduce_dtype" && fact.value == Json("fp32")) {
     out.imply();
+  } else if (name == "reduce_dtype" &&
+             (fact.value == Json("bf16") || fact.value == Json("fp16"))) {
+    out.put("parallel.reduce_dtype", fact.value);
   } else if (name == "decoupled_decay") {
     out.imply();
   } else if (name == "decay_end" && fact.value == Json(out.whole("steps", 0))) {

@@ -25,6 +25,11 @@ constexpr TargetRow kTargets[] = {
 
 }  // namespace
 
+std::string product_precision(const TargetWriter& out) {
+  const std::string precision = out.word("precision");
+  return precision == "bf16_autocast" ? "bf16" : precision;
+}
+
 std::string plain_schedule(const std::string& schedule) {
   if (schedule == "cosine" || schedule == "WarmupCosineLR") {
     return "cosine";

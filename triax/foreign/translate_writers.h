@@ -109,6 +109,9 @@ std::string text_of_target(System to, const std::vector<WrittenKey>& keys);
 
 /// "linear", "cosine" or "constant", by whatever name; empty: another one.
 std::string plain_schedule(const std::string& schedule);
+
+/// The precision of a system without triax's "bf16_autocast".
+std::string product_precision(const TargetWriter& out);
 /// A run's length to stand in: its warm-up and more.
 int64_t usual_steps(const TargetWriter& out);
 /// Tokens of a sequence to stand in, which the layout splits.

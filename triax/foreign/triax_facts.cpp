@@ -35,6 +35,21 @@ void add_model(const LoadedConfig& loaded, RunFacts& facts) {
       fact(loaded, "data.sequence_length", loaded.config.data.sequence_length);
 }
 
+std::string precision_word(Precision precision) {
+  switch (precision) {
+    case Precision::kFp64:
+    case Precision::kFp32:
+      return "fp32";
+    case Precision::kBf16Autocast:
+      return "bf16_autocast";
+    case Precision::kBf16:
+      return "bf16";
+    case Precision::kFp16:
+      return "fp16";
+  }
+  return "fp32";
+}
+
 void add_training(const LoadedConfig& loaded, RunFacts& facts) {
   const TrainingConfig& training = loaded.config.training;
   const OptimizerConfig& optimizer = loaded.config.optimizer;
@@ -51,9 +66,8 @@ void add_training(const LoadedConfig& loaded, RunFacts& facts) {
   facts.seed = fact(loaded, "training.seed", training.seed);
   facts.clipping =
       fact(loaded, "training.gradient_clipping", training.gradient_clipping);
-  const bool is_bf16 = training.precision == Precision::kBf16Autocast;
   facts.precision = fact<std::string>(
-      loaded, "training.precision", is_bf16 ? "bf16" : "fp32");
+      loaded, "training.precision", precision_word(training.precision));
   facts.optimizer = fact(loaded, "optimizer.name", optimizer.name);
   facts.lr = fact(loaded, "optimizer.lr", optimizer.lr);
   facts.min_lr = fact(loaded, "optimizer.min_lr", optimizer.min_lr);

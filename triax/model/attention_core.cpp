@@ -156,10 +156,12 @@ class DropoutAttentionFunction
                             const at::Tensor& keep,
                             double scale) {
     const QueryKeyValue in = split(qkv, heads);
-    at::Tensor scores = at::matmul(group_queries(in.query, heads.num_keys),
-                                   beside_group(in.key).transpose(-2, -1))
-                            .flatten(1, 2)
-                            .mul_(score_scale(heads));
+    // Scaled before the product, which could leave fp16's range.
+    at::Tensor scores =
+        at::matmul(group_queries(at::mul(in.query, score_scale(heads)),
+                                 heads.num_keys),
+                   beside_group(in.key).transpose(-2, -1))
+            .flatten(1, 2);
     scores.masked_fill_(
         visible(document_ids.value_or(at::Tensor()), qkv.size(1)).logical_not(),
         -std::numeric_limits<double>::infinity());

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "triax/base/error.h"
+#include "triax/model/statistics_dtype.h"
 
 namespace triax {
 namespace {
@@ -41,12 +42,13 @@ class Lookup : public torch::autograd::Function<Lookup> {
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const at::Tensor rows = context->get_saved_variables()[0];
-    const at::Tensor grad_weight =
-        at::embedding_dense_backward(grads[0],
-                                     rows,
-                                     context->saved_data["num_rows"].toInt(),
-                                     /*padding_idx=*/kNotHere,
-                                     /*scale_grad_by_freq=*/false);
+    // An id that comes often would be summed in the rows' own type.
+    const at::Tensor grad_weight = at::embedding_dense_backward(
+        grads[0].to(statistics_dtype(grads[0].scalar_type())),
+        rows,
+        context->saved_data["num_rows"].toInt(),
+        /*padding_idx=*/kNotHere,
+        /*scale_grad_by_freq=*/false);
     return {grad_weight, at::Tensor(), at::Tensor()};
   }
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/model/linear.h"
 
-#include <ATen/ops/add.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
@@ -11,6 +10,7 @@
 
 #include "triax/base/error.h"
 #include "triax/memory/saved_call.h"
+#include "triax/model/statistics_dtype.h"
 
 namespace triax {
 namespace {
@@ -57,7 +57,8 @@ class Product : public torch::autograd::Function<Product> {
         saved_call<void(const at::Tensor&, const at::Tensor&)>(seam->second)(
             input, grad);
       } else {
-        grad_weight = weight_gradient(input, grad, weight.scalar_type());
+        grad_weight = weight_gradient(
+            input, grad, statistics_dtype(weight.scalar_type()));
       }
     }
     return {grad_input, grad_weight, at::Tensor(), at::Tensor(), at::Tensor()};
@@ -72,6 +73,31 @@ class Product : public torch::autograd::Function<Product> {
     }
     return saved_call<at::Tensor(const at::Tensor&)>(redo->second)(kept).to(
         context->saved_data["dtype"].toScalarType());
+  }
+};
+
+/// y + b, in place. The bias's gradient is summed without rounding to y's type.
+class AddBias : public torch::autograd::Function<AddBias> {
+ public:
+  static at::Tensor forward(AutogradContext* context,
+                            at::Tensor y,
+                            const at::Tensor& bias) {
+    context->saved_data["dtype"] = statistics_dtype(bias.scalar_type());
+    y.add_(bias);
+    context->mark_dirty({y});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    at::Tensor grad_bias;
+    if (context->needs_input_grad(1)) {
+      grad_bias = grads[0]
+                      .reshape({-1, grads[0].size(-1)})
+                      .sum(0,
+                           /*keepdim=*/false,
+                           context->saved_data["dtype"].toScalarType());
+    }
+    return {grads[0], grad_bias};
   }
 };
 
@@ -119,11 +145,10 @@ at::Tensor Linear::forward(const at::Tensor& input, const Redo& redo) {
       matmul_dtype.value_or(weight->tensor.scalar_type());
   at::Tensor y = Product::apply(
       x, weight->tensor, dtype, with_on_input(input, redo), on_weight_gradient);
-  if (!on_output) {
-    return bias ? y.add_(bias->tensor) : y;
+  if (on_output) {
+    y = on_output(y);
   }
-  y = on_output(y);
-  return bias ? at::add(y, bias->tensor.to(y.scalar_type())) : y;
+  return bias ? AddBias::apply(y, bias->tensor) : y;
 }
 
 at::Tensor weight_gradient(const at::Tensor& input,

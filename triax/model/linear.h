@@ -32,7 +32,8 @@ struct LinearOptions {
 };
 
 /// y = x Wᵀ (+ b): x [.., in], W [out, in], b [out], y [.., out]. Keeps x for
-/// backward, in the dtype of the product.
+/// backward, in the dtype of the product. Gradients of W and b come in
+/// statistics_dtype().
 class Linear : public ParameterModule {
  public:
   /// Told the input [.., in] and the gradient of the product [.., out].
@@ -71,7 +72,9 @@ class Linear : public ParameterModule {
   const bool owns_weight_;
 };
 
-/// grad_outputᵀ input over all leading dims: [out, in], in `dtype`.
+/// grad_outputᵀ input over all leading dims: [out, in], in `dtype`. LibTorch's
+/// products of 16-bit operands add up in fp32 and round the result once to the
+/// operands' type; a product that gives fp32 takes four times as long on a CPU.
 at::Tensor weight_gradient(const at::Tensor& input,
                            const at::Tensor& grad_output,
                            at::ScalarType dtype);

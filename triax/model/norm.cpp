@@ -4,6 +4,7 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "triax/model/statistics_dtype.h"
@@ -38,10 +39,7 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
     const at::Tensor normed = at::mul(x, inverse_rms);
     at::Tensor grad_weight;
     if (context->needs_input_grad(1)) {
-      grad_weight = at::mul(grad, normed)
-                        .reshape({-1, x.size(-1)})
-                        .sum(0)
-                        .to(saved[1].scalar_type());
+      grad_weight = at::mul(grad, normed).reshape({-1, x.size(-1)}).sum(0);
     }
     at::Tensor grad_x;
     if (context->needs_input_grad(0)) {
@@ -53,6 +51,41 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
                    .to(saved[0].scalar_type());
     }
     return {grad_x, grad_weight, at::Tensor()};
+  }
+};
+
+/// LibTorch's kernels, which take weight and bias in fp32 beside a 16-bit x: so
+/// their gradients come in fp32.
+class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& x,
+                            const at::Tensor& weight,
+                            const at::Tensor& bias,
+                            double eps) {
+    const at::ScalarType dtype = statistics_dtype(x.scalar_type());
+    const auto [y, mean, inverse_deviation] = at::native_layer_norm(
+        x, weight.sizes(), weight.to(dtype), bias.to(dtype), eps);
+    context->save_for_backward({x, weight, bias, mean, inverse_deviation});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::ScalarType dtype = statistics_dtype(x.scalar_type());
+    const auto [grad_x, grad_weight, grad_bias] =
+        at::native_layer_norm_backward(grads[0].contiguous(),
+                                       x,
+                                       saved[1].sizes(),
+                                       saved[3],
+                                       saved[4],
+                                       saved[1].to(dtype),
+                                       saved[2].to(dtype),
+                                       {context->needs_input_grad(0),
+                                        context->needs_input_grad(1),
+                                        context->needs_input_grad(2)});
+    return {grad_x, grad_weight, grad_bias, at::Tensor()};
   }
 };
 
@@ -72,9 +105,7 @@ LayerNorm::LayerNorm(int64_t features, double eps)
       eps_(eps) {}
 
 at::Tensor LayerNorm::forward(const at::Tensor& x) {
-  // LibTorch's own backward keeps x, the mean and the inverse deviation.
-  return std::get<0>(at::native_layer_norm(
-      x, weight->tensor.sizes(), weight->tensor, bias->tensor, eps_));
+  return LayerNormFunction::apply(x, weight->tensor, bias->tensor, eps_);
 }
 
 }  // namespace triax

@@ -5,7 +5,8 @@
 
 namespace triax {
 
-/// The dtype in which sums over a row are taken: fp64 for fp64, else fp32.
+/// The dtype in which sums are taken, over a row and of a parameter's gradient:
+/// fp64 for fp64, else fp32.
 inline at::ScalarType statistics_dtype(at::ScalarType dtype) {
   return dtype == at::kDouble ? at::kDouble : at::kFloat;
 }

@@ -2,6 +2,7 @@
 #include "triax/plan/memory_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -19,17 +20,20 @@ namespace triax {
 
 namespace {
 
-/// Bytes of an element of weights, the residual stream and the statistics of
-/// a row, and of what the matrix products read and write.
+/// Bytes of an element of weights and the residual stream, of what the matrix
+/// products read and write, and of gradients, the optimizer's state and the
+/// statistics of a row.
 struct ElementBytes {
   int64_t weight = 4;
   int64_t product = 4;
+  int64_t master = 4;
 };
 
 ElementBytes element_bytes(Precision precision) {
   const int64_t stored = dtype_bytes(parameter_dtype(precision));
   return {.weight = stored,
-          .product = precision == Precision::kBf16Autocast ? 2 : stored};
+          .product = precision == Precision::kBf16Autocast ? 2 : stored,
+          .master = dtype_bytes(master_dtype(precision))};
 }
 
 /// Counts the bytes of one stage.
@@ -90,25 +94,38 @@ class StageCount {
         {"gradients",
          bytes.gradients,
          fmt::format("{} B x elements{}, {} of padding",
-                     size_.weight,
+                     size_.master,
                      is_sharded ? share : "",
-                     format_count(bytes.gradient_padding / size_.weight)),
+                     format_count(bytes.gradient_padding / size_.master)),
          /*is_state=*/true});
-    if (is_sharded) {
-      lines.push_back({"buckets",
-                       bytes.buckets,
-                       fmt::format("{} x the largest bucket, {}",
-                                   bytes.num_blocks,
-                                   format_bytes(bytes.largest_bucket))});
+    if (bytes.buckets > 0) {
+      lines.push_back({"buckets", bytes.buckets, bucket_formula(bytes)});
     }
-    lines.push_back({"optimizer",
-                     bytes.optimizer,
-                     fmt::format("{} ({} x {} B) x elements{}",
-                                 config_.optimizer.name,
-                                 config_.optimizer.num_states(),
-                                 size_.weight,
-                                 share),
-                     /*is_state=*/true});
+    lines.push_back(
+        {"optimizer",
+         bytes.optimizer,
+         fmt::format("{} ({}{} x {} B) x elements{}",
+                     config_.optimizer.name,
+                     size_.master == size_.weight ? "" : "master + ",
+                     config_.optimizer.num_states(),
+                     size_.master,
+                     share),
+         /*is_state=*/true});
+  }
+
+  static std::string bucket_formula(const StateBytesOfRank& bytes) {
+    std::vector<std::string> parts;
+    if (bytes.num_blocks > 0) {
+      parts.push_back(fmt::format("{} x the largest bucket, {}",
+                                  bytes.num_blocks,
+                                  format_bytes(bytes.largest_bucket)));
+    }
+    if (bytes.num_copies > 0) {
+      parts.push_back(fmt::format("{} x its copy to send, {}",
+                                  bytes.num_copies,
+                                  format_bytes(bytes.copy_bytes)));
+    }
+    return fmt::format("{}", fmt::join(parts, " + "));
   }
 
   /// What lies on file of the states that add_states() counted.
@@ -201,15 +218,16 @@ class StageCount {
     const int64_t attention = (2 * heads + 2 * kv_heads) * model_.head_dim;
     const int64_t products = (is_llama_ ? 2 : 1) * F;
     const int64_t feed_forward = products + (is_selective() ? 0 : F);
-    return 2 * norm_bytes() + tokens_ * size_.weight * heads +
+    return 2 * norm_bytes() + tokens_ * size_.master * heads +
            tokens_ * size_.product * (inputs + attention + feed_forward) +
            dropout_bytes(heads);
   }
 
   /// A norm keeps its input and numbers for each row.
   int64_t norm_bytes() const {
-    return tokens_ / sequence_shares() * size_.weight *
-           (model_.hidden_size + num_statistics());
+    return tokens_ / sequence_shares() *
+           (model_.hidden_size * size_.weight +
+            num_statistics() * size_.master);
   }
 
   /// One byte an element that may be dropped; attention keeps probabilities.
@@ -240,7 +258,7 @@ class StageCount {
   }
 
   MemoryLine logits() const {
-    const int64_t each = logits_bytes() + tokens_ * size_.weight;
+    const int64_t each = logits_bytes() + tokens_ * size_.master;
     return {"logits",
             part_.has_head ? num_live_ * each : 0,
             fmt::format("last stage: live microbatches x s b V/tp x {} B",
@@ -272,9 +290,9 @@ class StageCount {
         tokens_ * (is_llama_ ? 3 : 2) * F * size_.product;
     const int64_t widest =
         std::max(up_gradients, part_.has_head ? logits_bytes() : 0);
-    const int64_t cast = size_.product == size_.weight ? 0 : size_.product;
+    const int64_t cast = size_.product == size_.master ? 0 : size_.product;
     return {"working",
-            largest_weight * (size_.weight + cast) + widest,
+            largest_weight * (size_.master + cast) + widest,
             "largest weight's gradient, widest activation's gradient"};
   }
 

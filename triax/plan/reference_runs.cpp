@@ -6,6 +6,8 @@
 
 #include "triax/plan/logical_parameters.h"
 #include "triax/plan/memory_model.h"
+#include "triax/plan/sharding.h"
+#include "triax/plan/stage_split.h"
 
 namespace triax {
 namespace {
@@ -35,8 +37,24 @@ ModelSize size_of(const ModelConfig& model) {
   return size;
 }
 
-int64_t stored_bytes(const RunConfig& config) {
-  return dtype_bytes(parameter_dtype(config.training.precision));
+/// Of an element of a gradient, and of what an update changes.
+int64_t master_bytes(const RunConfig& config) {
+  return dtype_bytes(master_dtype(config.training.precision));
+}
+
+/// Whole masters of every rank, which are put together from shards to be
+/// compared; no step runs meanwhile.
+int64_t gathered_master_bytes(const RunConfig& config) {
+  int64_t numel = 0;
+  if (has_master_weights(config.training.precision)) {
+    for (const ModelPart& part : split_stages(config.model, config.parallel)) {
+      for (const ParameterLayout& layout :
+           parameter_layouts(config.model, part, config.parallel.tp, 0)) {
+        numel += layout.numel();
+      }
+    }
+  }
+  return numel * config.parallel.tp * config.parallel.dp * master_bytes(config);
 }
 
 }  // namespace
@@ -82,11 +100,11 @@ VerifyMemory predict_verify_memory(const RunConfig& config) {
         num_ranks * (stage.total_bytes() - stage.state_bytes());
   }
   const ModelSize size = size_of(config.model);
-  const int64_t whole = size.numel * stored_bytes(config);
+  const int64_t whole = size.numel * master_bytes(config);
   std::vector<RunConfig> runs = noise_configs(config);
   int64_t noise_gradients = 0;
   for (const RunConfig& run : runs) {
-    noise_gradients = std::max(noise_gradients, size.numel * stored_bytes(run));
+    noise_gradients = std::max(noise_gradients, size.numel * master_bytes(run));
   }
   runs.push_back(one_rank_config(config, config.training.microbatch_size));
   int64_t step_bytes = 0;
@@ -98,13 +116,15 @@ VerifyMemory predict_verify_memory(const RunConfig& config) {
     step_bytes =
         std::max(step_bytes, alone.total_bytes() - alone.state_bytes());
   }
+  const int64_t for_a_while =
+      std::max(step_bytes, gathered_master_bytes(config));
   const int64_t gradients = 2 * whole + noise_gradients;
   const int64_t compared = 3 * size.largest * dtype_bytes(DType::kFloat64);
   const bool is_fp64 = config.training.precision == Precision::kFp64;
   const int64_t masks = is_fp64 ? size.numel : 0;
   memory.reference_bytes +=
       whole + replay_bytes + gradients + masks + compared +
-      std::max<int64_t>(0, step_bytes - layout_step_bytes);
+      std::max<int64_t>(0, for_a_while - layout_step_bytes);
   return memory;
 }
 

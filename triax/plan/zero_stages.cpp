@@ -214,23 +214,34 @@ StateBytesOfRank state_bytes_of_rank(
     most_owned = std::max(most_owned, owned_numel(layout, shard));
   }
   StateBytesOfRank bytes;
-  bytes.parameters = element_bytes * (has_shards ? layout.numel() : numel);
+  const int64_t parameter_bytes =
+      dtype_bytes(parameter_dtype(config.training.precision));
+  bytes.parameters = parameter_bytes * (has_shards ? layout.numel() : numel);
   if (splits_parameters(config.parallel)) {
-    bytes.parameters = element_bytes * layout.shard_numel();
-    bytes.gathered = element_bytes * numel_gathered(config, trained);
+    bytes.parameters = parameter_bytes * layout.shard_numel();
+    bytes.gathered = parameter_bytes * numel_gathered(config, trained);
   }
   bytes.gradients =
       element_bytes * (is_split ? layout.shard_numel() : layout.numel());
   bytes.gradient_padding = element_bytes * (layout.numel() - numel) /
                            (is_split ? layout.num_shards : 1);
-  bytes.optimizer = element_bytes * most_owned * config.optimizer.num_states();
+  const int num_masters = has_master_weights(config.training.precision) ? 1 : 0;
+  bytes.optimizer = element_bytes * most_owned *
+                    (config.optimizer.num_states() + num_masters);
   bytes.largest_bucket = element_bytes * layout.largest_bucket();
-  if (is_split) {
-    const auto num_reductions =
-        static_cast<int64_t>(layout.buckets.size()) * config.num_microbatches();
-    bytes.num_blocks =
+  const bool is_narrowed =
+      config.parallel.reduce_dtype != ReduceDtype::kGradients;
+  if (is_split || (is_narrowed && config.parallel.dp > 1)) {
+    const auto num_reductions = static_cast<int64_t>(layout.buckets.size()) *
+                                (is_split ? config.num_microbatches() : 1);
+    const auto num_on_their_way =
         static_cast<int>(std::min<int64_t>(kMaxGradientBlocks, num_reductions));
-    bytes.buckets = bytes.num_blocks * bytes.largest_bucket;
+    // A block whose copy is sent is free again.
+    bytes.num_blocks = !is_split ? 0 : is_narrowed ? 1 : num_on_their_way;
+    bytes.num_copies = is_narrowed ? num_on_their_way : 0;
+    bytes.copy_bytes = dtype_bytes(DType::kBfloat16) * layout.largest_bucket();
+    bytes.buckets = bytes.num_blocks * bytes.largest_bucket +
+                    bytes.num_copies * bytes.copy_bytes;
   }
   return bytes;
 }

@@ -138,6 +138,9 @@ struct StateBytesOfRank {
   /// Blocks that buckets are filled and reduced in, beside the gradients.
   int64_t buckets = 0;
   int num_blocks = 0;
+  /// Of `buckets`: copies in the type in which gradients are sent.
+  int num_copies = 0;
+  int64_t copy_bytes = 0;  // of one
   int64_t largest_bucket = 0;
   int64_t gradient_padding = 0;  // of `gradients`
   /// Units that are there as a whole at a time, beside the parameters.

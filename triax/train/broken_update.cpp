@@ -2,6 +2,7 @@
 #include "triax/train/broken_update.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/abs.h>
 
 #include <algorithm>
 #include <vector>
@@ -9,6 +10,12 @@
 #include "triax/model/piece_part.h"
 
 namespace triax {
+namespace {
+
+/// Of a value: what bf16 does not round away.
+constexpr double kNarrowStep = 0x1p-7;
+
+}  // namespace
 
 void move_frozen(const RankModel& rank_model, double lr) {
   const at::NoGradGuard no_grad;
@@ -18,7 +25,8 @@ void move_frozen(const RankModel& rank_model, double lr) {
     }
     // Padding stays 0.
     for (const Piece& piece : slot->layout.pieces) {
-      stored_part(slot->tensor, piece).add_(lr);
+      const at::Tensor part = stored_part(slot->tensor, piece);
+      part.add_(at::abs(part) * kNarrowStep + lr);
     }
   }
 }

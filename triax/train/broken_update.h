@@ -11,7 +11,8 @@ namespace triax {
 
 // What `verify --break` does to weights beside an update.
 
-/// Moves every element of the frozen parameters by `lr`.
+/// Moves every element of the frozen parameters by `lr`, and by so much more
+/// that bf16 does not round it away.
 void move_frozen(const RankModel& rank_model, double lr);
 
 /// Moves by `lr` the embedding's row of the least token id that no replica

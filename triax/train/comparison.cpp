@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "triax/model/scalar_type.h"
 #include "triax/plan/logical_parameters.h"
 #include "triax/plan/reference_runs.h"
 #include "triax/train/distance.h"
@@ -38,6 +39,11 @@ std::string precision_name(Precision precision) {
       return "fp16";
   }
   return "?";
+}
+
+/// One replica sends no gradients.
+ReduceDtype sent_as(const ParallelConfig& parallel) {
+  return parallel.dp > 1 ? parallel.reduce_dtype : ReduceDtype::kGradients;
 }
 
 std::vector<std::string> parameter_names(const ModelConfig& model) {
@@ -88,9 +94,14 @@ Comparison::Comparison(const RunConfig& config, TensorMap start)
       one_rank_(std::make_unique<LoneRun>(
           one_rank_config(config, config.training.microbatch_size))),
       replay_(config, start_),
-      noise_(config.training.precision) {
+      noise_(config.training.precision, sent_as(config.parallel)) {
   for (const RunConfig& other : noise_configs(config)) {
     others_.push_back(std::make_unique<LoneRun>(other));
+    // Not rounded to a narrower type as the layout's are.
+    if (other.training.precision != config.training.precision &&
+        has_master_weights(config.training.precision)) {
+      others_.back()->run().set_weights(start_);
+    }
   }
   report_.precision = precision_name(config_.training.precision);
   compare_start();
@@ -115,6 +126,9 @@ void Comparison::compare_start() {
 
 void Comparison::add(const RunStep& layout) {
   const RunStep alone = one_rank_->run().step();
+  if (!compare_skip(layout, alone)) {
+    return;
+  }
   const double rms = rms_of(alone.gradients);
   noise_.add_step(step_others(alone, rms));
   if (num_steps() == 0) {
@@ -147,7 +161,7 @@ std::vector<StepDistances> Comparison::step_others(const RunStep& alone,
 void Comparison::note_first_step(const RunStep& alone, double rms) {
   for (const auto& [name, gradient] : alone.gradients) {
     report_.num_parameters += norm_of(gradient) > 0;
-    if (is_fp64()) {
+    if (is_exact()) {
       has_gradient_[name] = gradient.abs() > kTinyGradient * rms;
     }
   }
@@ -172,6 +186,33 @@ void Comparison::compare_scalars(const RunStep& layout,
               is_fp64() ? kFp64Bound : 1e-6});
 }
 
+/// The runs in another type do not overflow, and would go ahead of a skipped
+/// step: nothing is compared from there on. False then.
+bool Comparison::compare_skip(const RunStep& layout, const RunStep& alone) {
+  const bool is_skipped = layout.is_skipped || alone.is_skipped;
+  if (!is_skipped && overflow_.empty()) {
+    return true;
+  }
+  report_.losses.push_back(layout.loss);
+  report_.one_rank_losses.push_back(alone.loss);
+  report_.norms.push_back(layout.norm);
+  report_.one_rank_norms.push_back(alone.norm);
+  if (overflow_.empty()) {
+    overflow_ = fmt::format(
+        "gradients overflowed fp16 in step {}; verify with a lower "
+        "training.initial_loss_scale",
+        num_steps());
+  }
+  if (layout.is_skipped != alone.is_skipped && !report_.first) {
+    report_.first =
+        FirstDifference{.name = fmt::format("overflow in step {}", num_steps()),
+                        .layout_value = layout.norm,
+                        .one_rank_value = alone.norm,
+                        .distance = 1.0};
+  }
+  return false;
+}
+
 void Comparison::compare_gradient(const std::string& name,
                                   const at::Tensor& layout,
                                   const at::Tensor& alone,
@@ -191,9 +232,13 @@ void Comparison::compare_gradient(const std::string& name,
   }
 }
 
-VerifyReport Comparison::finish(const TensorMap& end) {
+VerifyReport Comparison::finish(const TensorMap& end,
+                                const TensorMap& parameters) {
   others_.clear();
-  compare_weights(end);
+  if (overflow_.empty()) {
+    compare_weights(end);
+  }
+  compare_rounding(end, parameters);
   report_.num_steps = static_cast<int64_t>(num_steps());
   report_.num_weak_later = weak_later_.size();
   report_.dead = find_death();
@@ -201,7 +246,7 @@ VerifyReport Comparison::finish(const TensorMap& end) {
 }
 
 void Comparison::compare_weights(const TensorMap& layout) {
-  const TensorMap alone = is_fp64() ? one_rank_->run().weights() : TensorMap{};
+  const TensorMap alone = is_exact() ? one_rank_->run().weights() : TensorMap{};
   const auto update = [](const at::Tensor& from, const at::Tensor& to) {
     return to.to(at::kDouble) - from.to(at::kDouble);
   };
@@ -225,7 +270,7 @@ void Comparison::compare_weights(const TensorMap& layout) {
     const at::Tensor mine = update(start_.at(name), layout.at(name));
     const at::Tensor& replayed = replay_.weights().at(name);
     compare(name, mine, update(start_.at(name), replayed), replayed);
-    if (is_fp64()) {
+    if (is_exact()) {
       const at::Tensor& counts = has_gradient_.at(name);
       const at::Tensor none = at::zeros_like(mine);
       compare(
@@ -234,6 +279,24 @@ void Comparison::compare_weights(const TensorMap& layout) {
           at::where(
               counts, update(one_rank_start_.at(name), alone.at(name)), none),
           {});
+    }
+  }
+}
+
+/// Bit for bit: a parameter is its master, rounded once.
+void Comparison::compare_rounding(const TensorMap& end,
+                                  const TensorMap& parameters) {
+  const at::ScalarType dtype =
+      to_scalar_type(parameter_dtype(config_.training.precision));
+  for (const std::string& name : names_) {
+    const at::Tensor& mine = parameters.at(name);
+    const at::Tensor expected = end.at(name).to(dtype).to(mine.scalar_type());
+    if (!mine.equal(expected) && !report_.first) {
+      const double distance =
+          divide(distance_between(mine, expected), norm_of(expected));
+      report_.first =
+          first_difference("parameter", mine, expected, {name, distance, 0.0});
+      report_.first->reference = "rounded master";
     }
   }
 }
@@ -265,8 +328,7 @@ double Comparison::weight_bound(const at::Tensor& weight, double scale) const {
 }
 
 bool Comparison::says_nothing(const Distance& distance) const {
-  return distance.bound >= kProofless &&
-         distance.distance > rounding_floor(config_.training.precision) &&
+  return distance.bound >= kProofless && distance.distance > noise_.floor() &&
          distance.distance <= kOpposite;
 }
 
@@ -278,6 +340,9 @@ void Comparison::note_unproved(const std::string& name) {
 }
 
 std::string Comparison::find_death() const {
+  if (!overflow_.empty()) {
+    return overflow_;
+  }
   const double uniform =
       std::log(static_cast<double>(config_.model.vocab_size));
   bool is_uniform = true;
@@ -300,6 +365,11 @@ std::string Comparison::find_death() const {
 
 bool Comparison::is_fp64() const {
   return config_.training.precision == Precision::kFp64;
+}
+
+/// Gradients equal one rank's to the last bits.
+bool Comparison::is_exact() const {
+  return is_fp64() && sent_as(config_.parallel) == ReduceDtype::kGradients;
 }
 
 }  // namespace triax

@@ -25,8 +25,9 @@ class Comparison {
   /// The layout's next step.
   void add(const RunStep& layout);
 
-  /// After the last step, with the layout's weights; once.
-  VerifyReport finish(const TensorMap& end);
+  /// After the last step, with the layout's weights and what its forward
+  /// reads, which is the former or their rounding; once.
+  VerifyReport finish(const TensorMap& end, const TensorMap& parameters);
 
  private:
   void compare_start();
@@ -38,6 +39,8 @@ class Comparison {
                         const at::Tensor& alone,
                         double rms);
   void compare_weights(const TensorMap& layout);
+  void compare_rounding(const TensorMap& end, const TensorMap& parameters);
+  bool compare_skip(const RunStep& layout, const RunStep& alone);
   void compare_update(const std::string& name,
                       const at::Tensor& mine,
                       const at::Tensor& expected,
@@ -50,6 +53,7 @@ class Comparison {
   double weight_bound(const at::Tensor& weight, double scale) const;
   std::string find_death() const;
   bool is_fp64() const;
+  bool is_exact() const;
   size_t num_steps() const { return report_.losses.size(); }
 
   const RunConfig config_;
@@ -62,6 +66,7 @@ class Comparison {
   RoundingNoise noise_;
   TensorMap has_gradient_;  // in fp64: elements with one in the first step
   std::set<std::string> weak_later_;
+  std::string overflow_;  // of fp16: what then cannot be compared
   VerifyReport report_;
 };
 

@@ -95,13 +95,12 @@ std::vector<ParameterLayout> sorted_layouts(const RunConfig& config,
   return layouts;
 }
 
-at::Tensor stored(const ParameterSlot& slot, SlotTensor which) {
+at::Tensor stored(const ParameterSlot& slot,
+                  at::ScalarType dtype,
+                  const SlotTensor& which) {
   const at::Tensor tensor = which(slot);
-  return (tensor.defined()
-              ? tensor
-              : at::zeros(slot.tensor.sizes(), slot.tensor.options()))
-      .detach()
-      .contiguous();
+  return tensor.defined() ? tensor.detach().to(dtype).contiguous()
+                          : at::zeros(slot.layout.shape, dtype);
 }
 
 }  // namespace
@@ -126,7 +125,7 @@ at::Tensor gradient_of(const ParameterSlot& slot) {
 GatheredTensors gather_logical(const RunConfig& config,
                                DeviceMesh& mesh,
                                const std::vector<ParameterSlot*>& slots,
-                               SlotTensor which) {
+                               const SlotTensor& which) {
   std::map<std::string, ParameterSlot*> mine;
   for (ParameterSlot* slot : slots) {
     mine[slot->layout.name] = slot;
@@ -142,7 +141,7 @@ GatheredTensors gather_logical(const RunConfig& config,
     for (const auto& layout :
          sorted_layouts(config, parts[coord.pp], coord.tp)) {
       if (rank == world.rank()) {
-        const at::Tensor tensor = stored(*mine.at(layout.name), which);
+        const at::Tensor tensor = stored(*mine.at(layout.name), dtype, which);
         if (rank == 0) {
           assembler.place(tensor, layout, rank);
         } else {

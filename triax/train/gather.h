@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -29,14 +30,15 @@ std::string to_text(const Drift& drift);
 
 /// What a layout's ranks hold, put together under logical names.
 struct GatheredTensors {
-  /// In the logical shape and the stored dtype.
+  /// In the logical shape and master_dtype(): what is narrower is widened.
   TensorMap tensors;
   /// The first drift of each logical parameter that has one.
   std::vector<Drift> drifted;
 };
 
-/// Which tensor of a slot is gathered; undefined ones count as zeros.
-using SlotTensor = at::Tensor (*)(const ParameterSlot& slot);
+/// Which tensor of a slot is gathered; undefined ones count as zeros. Not
+/// called on all ranks at once.
+using SlotTensor = std::function<at::Tensor(const ParameterSlot& slot)>;
 
 at::Tensor weight_of(const ParameterSlot& slot);
 at::Tensor gradient_of(const ParameterSlot& slot);
@@ -47,6 +49,6 @@ at::Tensor gradient_of(const ParameterSlot& slot);
 GatheredTensors gather_logical(const RunConfig& config,
                                DeviceMesh& mesh,
                                const std::vector<ParameterSlot*>& slots,
-                               SlotTensor which);
+                               const SlotTensor& which);
 
 }  // namespace triax

@@ -76,6 +76,18 @@ int64_t resident_peak(const std::vector<RankMemory>& ranks) {
   return peak;
 }
 
+/// "  scale 65536", and of a skipped step why nothing was updated.
+std::string scale_text(const StepStats& stats) {
+  std::string text = fmt::format("  scale {:g}", stats.loss_scale);
+  if (stats.is_skipped) {
+    text += " overflow: skipped, scale halved";
+  }
+  if (stats.num_skipped > 0) {
+    text += fmt::format(" ({} skipped)", stats.num_skipped);
+  }
+  return text;
+}
+
 double mfu(const RunFacts& facts, double tokens_per_second) {
   return model_flops_utilization(
       tokens_per_second, facts.flops_per_token, facts.peak_flops);
@@ -107,6 +119,11 @@ void MetricsFile::write(const StepRecord& record) {
                {"memory_at_peak", to_json(record.memory)}};
   if (const Json offload = offload_json(record.memory); !offload.empty()) {
     line["offload"] = offload;
+  }
+  if (facts_.has_loss_scale) {
+    line["loss_scale"] = stats.loss_scale;
+    line["skipped"] = stats.is_skipped;
+    line["num_skipped"] = stats.num_skipped;
   }
   if (record.validation_loss) {
     line["validation_loss"] = *record.validation_loss;
@@ -146,13 +163,14 @@ std::string StepLine::text(const StepRecord& record) {
       static_cast<double>(facts_.num_steps - stats.step) * seconds;
   const auto per_rank = static_cast<int64_t>(speed / facts_.world_size);
   return fmt::format(
-      "step {}/{}  loss {:.4f}  norm {:.2f}  lr {:.2e}  tok/s {} ({}/rank)  "
+      "step {}/{}  loss {:.4f}  norm {:.2f}  lr {:.2e}{}  tok/s {} ({}/rank)  "
       "mfu {:.1f}%  mem {:.2f}/{:.1f} GiB  {}  eta {}",
       stats.step,
       facts_.num_steps,
       stats.loss,
       stats.grad_norm,
       stats.lr,
+      facts_.has_loss_scale ? scale_text(stats) : "",
       format_count(static_cast<int64_t>(speed)),
       format_count(per_rank),
       100 * mfu(facts_, speed),

@@ -22,6 +22,7 @@ struct RunFacts {
   std::string flops_name;  // the formula's: "causal"
   double peak_flops = 0;   // of all ranks together
   int64_t memory_bytes = 0;
+  bool has_loss_scale = false;
 };
 
 /// One step with its measurements.
@@ -53,7 +54,8 @@ class StepLine {
  public:
   explicit StepLine(const RunFacts& facts) : facts_(facts) {}
 
-  /// "step 120/2000  loss 3.2441  norm 0.83  lr 2.91e-04  tok/s 7,282 …".
+  /// "step 120/2000  loss 3.2441  norm 0.83  lr 2.91e-04  tok/s 7,282 …". With
+  /// fp16 the loss scale, and how many steps were skipped, stand behind lr.
   /// Speeds are averages over recent steps, the first step left out.
   std::string text(const StepRecord& record);
 

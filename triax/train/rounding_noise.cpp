@@ -8,10 +8,11 @@ namespace {
 
 constexpr double kNoiseFactor = 4.0;
 
-/// For loss and norm, which are sums over many elements.
-double scalar_floor(Precision precision) {
-  return precision == Precision::kBf16Autocast ? 1e-2
-                                               : rounding_floor(precision);
+/// Of gradients that are sent narrower than they are; one rank sends none. Each
+/// replica's part is rounded, and the sum, which may be smaller than the parts.
+double sending_floor(ReduceDtype sent_as) {
+  return sent_as == ReduceDtype::kGradients ? 0.0
+                                            : rounding_floor(Precision::kBf16);
 }
 
 /// What that share of the distances stays below.
@@ -49,8 +50,9 @@ double rounding_floor(Precision precision) {
       return 1e-5;
     case Precision::kBf16Autocast:
     case Precision::kBf16:
-    case Precision::kFp16:
       return 2e-2;
+    case Precision::kFp16:  // three bits more
+      return 2.5e-3;
   }
   return 0;
 }
@@ -59,7 +61,9 @@ double after_update(Precision precision) {
   return precision == Precision::kFp64 ? 1e3 : 4.0;
 }
 
-RoundingNoise::RoundingNoise(Precision precision) : precision_(precision) {}
+RoundingNoise::RoundingNoise(Precision precision, ReduceDtype sent_as)
+    : precision_(precision),
+      floor_(std::max(rounding_floor(precision), sending_floor(sent_as))) {}
 
 void RoundingNoise::add_step(const std::vector<StepDistances>& runs) {
   ++num_steps_;
@@ -73,23 +77,30 @@ void RoundingNoise::add_step(const std::vector<StepDistances>& runs) {
 }
 
 double RoundingNoise::loss_bound() const {
-  return bound(noise_.loss, scalar_floor(precision_));
+  return bound(noise_.loss, scalar_floor());
 }
 
 double RoundingNoise::norm_bound() const {
   // A sum lies no closer than its parts.
-  return bound(std::max(noise_.norm, typical_), scalar_floor(precision_));
+  return bound(std::max(noise_.norm, typical_), scalar_floor());
 }
 
 double RoundingNoise::gradient_bound(const std::string& name) const {
   const auto found = noise_.gradients.find(name);
   return bound(
       found == noise_.gradients.end() ? 0.0 : std::max(found->second, usual_),
-      rounding_floor(precision_));
+      floor_);
+}
+
+/// For loss and norm, which are sums over many elements.
+double RoundingNoise::scalar_floor() const {
+  const bool is_narrow = floor_ > rounding_floor(Precision::kFp32);
+  return is_narrow ? floor_ / 2 : floor_;
 }
 
 double RoundingNoise::bound(double noise, double floor) const {
-  return (num_steps_ <= 1 ? 1.0 : after_update(precision_)) *
+  const Precision as = floor_ > kFp64Bound ? Precision::kFp32 : precision_;
+  return (num_steps_ <= 1 ? 1.0 : after_update(as)) *
          std::max(floor, kNoiseFactor * noise);
 }
 

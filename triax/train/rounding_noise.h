@@ -31,11 +31,16 @@ struct StepDistances {
 /// each run ever lay is all that is kept.
 class RoundingNoise {
  public:
-  explicit RoundingNoise(Precision precision);
+  /// `sent_as`: the type in which replicas send gradients, where they do.
+  explicit RoundingNoise(Precision precision,
+                         ReduceDtype sent_as = ReduceDtype::kGradients);
 
   /// The next step of every such run, in the same order each time; none in
   /// fp64.
   void add_step(const std::vector<StepDistances>& runs);
+
+  /// Distances of gradients below it are rounding.
+  double floor() const { return floor_; }
 
   // The bounds of that step.
   double loss_bound() const;
@@ -44,8 +49,10 @@ class RoundingNoise {
 
  private:
   double bound(double noise, double floor) const;
+  double scalar_floor() const;
 
   const Precision precision_;
+  const double floor_;
   int64_t num_steps_ = 0;
   std::vector<StepDistances> farthest_;  // of each run, so far
   StepDistances noise_;                  // the farthest of all runs

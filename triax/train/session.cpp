@@ -146,6 +146,7 @@ class Session {
     facts.flops_name = flops_formula(FlopsKind::kCausal);
     facts.peak_flops = measure_peak();
     facts.memory_bytes = machine_memory_bytes();
+    facts.has_loss_scale = config_.training.precision == Precision::kFp16;
     return facts;
   }
 

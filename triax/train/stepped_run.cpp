@@ -3,7 +3,9 @@
 
 #include <utility>
 
+#include "triax/base/error.h"
 #include "triax/comm/local.h"
+#include "triax/model/piece_part.h"
 
 namespace triax {
 
@@ -23,39 +25,77 @@ SteppedRun::SteppedRun(const RunConfig& config,
                       board->fail(rank, error.what());
                     }}) {}
 
-TensorMap SteppedRun::weights() {
+std::string SteppedRun::when(const std::string& what) const {
   const int64_t step = trainer_.steps_done();
-  const std::string where = step == 0
-                                ? "initial weights"
-                                : "weights after step " + std::to_string(step);
-  TensorMap weights;
-  trainer_.with_whole_weights([&] { weights = gather(where, weight_of); });
-  return weights;
+  return step == 0 ? "initial " + what
+                   : what + " after step " + std::to_string(step);
+}
+
+TensorMap SteppedRun::weights() {
+  if (!has_master_weights(config_.training.precision)) {
+    return parameters();
+  }
+  std::map<std::string, at::Tensor> masters;
+  // Frozen ones are their own masters.
+  trainer_.with_whole_weights(
+      [&] { masters = trainer_.trained().gather_masters(); });
+  GatheredTensors gathered = gather(
+      [&](const ParameterSlot& slot) { return masters.at(slot.layout.name); });
+  note_drift(gathered, when("master weights"));
+  return std::move(gathered.tensors);
+}
+
+TensorMap SteppedRun::parameters() {
+  GatheredTensors gathered;
+  trainer_.with_whole_weights([&] { gathered = gather(weight_of); });
+  note_drift(gathered, when("weights"));
+  return std::move(gathered.tensors);
+}
+
+void SteppedRun::set_weights(const TensorMap& weights) {
+  TRIAX_CHECK(mesh_.world().size() == 1 && trainer_.steps_done() == 0 &&
+                  !has_master_weights(config_.training.precision),
+              "one rank's fp32 or fp64 weights are set at its start");
+  for (const ParameterSlot* slot : trainer_.rank_model().slots) {
+    for (const Piece& piece : slot->layout.pieces) {
+      stored_part(slot->tensor.detach(), piece)
+          .copy_(logical_part(weights.at(piece.logical_name), piece));
+    }
+  }
 }
 
 RunStep SteppedRun::step() {
   RunStep record;
-  const std::string where =
-      "gradient of step " + std::to_string(trainer_.steps_done() + 1);
-  trainer_.on_gradients = [&] {
-    record.gradients = gather(where, gradient_of);
-  };
+  GatheredTensors gathered;
+  trainer_.on_gradients = [&] { gathered = gather(gradient_of); };
   const StepStats stats = trainer_.step();
   trainer_.on_gradients = nullptr;
+  if (!stats.is_skipped) {  // NaN is not even equal to itself
+    note_drift(gathered, "gradient of step " + std::to_string(stats.step));
+  }
   record.loss = stats.loss;
   record.norm = stats.grad_norm;
+  record.gradients = std::move(gathered.tensors);
+  record.is_skipped = stats.is_skipped;
+  if (stats.loss_scale != 1.0) {
+    for (auto& [name, gradient] : record.gradients) {
+      gradient.div_(stats.loss_scale);
+    }
+  }
   return record;
 }
 
-TensorMap SteppedRun::gather(const std::string& where, SlotTensor which) {
-  GatheredTensors gathered =
-      gather_logical(config_, mesh_, trainer_.rank_model().slots, which);
+GatheredTensors SteppedRun::gather(const SlotTensor& which) {
+  return gather_logical(config_, mesh_, trainer_.rank_model().slots, which);
+}
+
+void SteppedRun::note_drift(const GatheredTensors& gathered,
+                            const std::string& where) {
   for (const Drift& drift : gathered.drifted) {
     if (seen_.insert(drift.name).second) {
       drifted_.push_back(to_text(drift) + ", first in the " + where);
     }
   }
-  return std::move(gathered.tensors);
 }
 
 LoneRun::LoneRun(const RunConfig& config)

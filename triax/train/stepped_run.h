@@ -20,13 +20,14 @@ namespace triax {
 struct RunStep {
   double loss = 0;
   double norm = 0;
-  TensorMap gradients;  // before clipping
+  TensorMap gradients;      // before clipping, without the loss scale
+  bool is_skipped = false;  // gradients overflowed fp16
 };
 
 /// A run that is taken forward a step at a time, and seen as logical tensors of
-/// the stored dtype. Nothing of a step is kept here. Every rank of the mesh
-/// must call each method but drifted(); tensors are empty, and nothing has
-/// drifted, but on world rank 0.
+/// master_dtype(). Nothing of a step is kept here. Every rank of the mesh must
+/// call each method but drifted(); tensors are empty, and nothing has drifted,
+/// but on world rank 0.
 class SteppedRun {
  public:
   /// The mesh must outlive the run.
@@ -35,7 +36,12 @@ class SteppedRun {
              const std::shared_ptr<Board>& board,
              Break broken = Break::kNone);
 
+  /// What is updated: the masters, where there are any.
   TensorMap weights();
+  /// What forward reads.
+  TensorMap parameters();
+  /// Of one rank without masters, before its first step.
+  void set_weights(const TensorMap& weights);
   RunStep step();
 
   bool has_broken() const { return trainer_.has_broken(); }
@@ -45,7 +51,9 @@ class SteppedRun {
   const std::vector<std::string>& drifted() const { return drifted_; }
 
  private:
-  TensorMap gather(const std::string& where, SlotTensor which);
+  std::string when(const std::string& what) const;
+  GatheredTensors gather(const SlotTensor& which);
+  void note_drift(const GatheredTensors& gathered, const std::string& where);
 
   const RunConfig config_;
   DeviceMesh& mesh_;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/train/trained_parameters.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -33,6 +37,19 @@ std::map<std::string, ParameterSetting> settings_by_name(
     settings[layout.name] = parameter_setting(config.optimizer, layout);
   }
   return settings;
+}
+
+/// Unset: gradients travel as they are.
+std::optional<at::ScalarType> sent_as(ReduceDtype dtype) {
+  switch (dtype) {
+    case ReduceDtype::kGradients:
+      return std::nullopt;
+    case ReduceDtype::kBf16:
+      return at::kBFloat16;
+    case ReduceDtype::kFp16:
+      return at::kHalf;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -155,6 +172,7 @@ void TrainedParameters::make_gradients() {
       std::move(parameters),
       layout_,
       groups_,
+      sent_as(config_.parallel.reduce_dtype),
       offloaded_ ? offloaded_->gradients() : GradientFile{});
 }
 
@@ -307,6 +325,75 @@ ExactSum TrainedParameters::owned_squares() const {
         }
       });
   return sum;
+}
+
+bool TrainedParameters::has_finite_gradients() const {
+  // Squares of fp32 numbers stay finite in fp64.
+  bool is_finite = true;
+  gradients_->visit_owned(mine_,
+                          /*is_written=*/false,
+                          [&](size_t, const Range&, const at::Tensor& values) {
+                            is_finite = is_finite &&
+                                        std::isfinite(sum_of_squares(values));
+                          });
+  return is_finite;
+}
+
+void TrainedParameters::visit_masters(
+    const std::function<void(size_t slice, int64_t start, const at::Tensor&)>&
+        visit) const {
+  if (optimizer_->is_offloaded()) {
+    optimizer_->visit_states(
+        /*is_written=*/false, [&](const OptimizerState& state) {
+          if (state.name == "master") {
+            visit(static_cast<size_t>(state.index), state.start, state.tensor);
+          }
+        });
+    return;
+  }
+  for (size_t i = 0; i < optimizer_->tensors().size(); ++i) {
+    visit(i, 0, optimizer_->master(static_cast<int64_t>(i)));
+  }
+}
+
+std::map<std::string, at::Tensor> TrainedParameters::gather_masters() const {
+  const at::ScalarType dtype =
+      to_scalar_type(master_dtype(config_.training.precision));
+  std::map<std::string, at::Tensor> masters;
+  for (const ParameterSlot* slot : rank_model_.slots) {
+    if (!slot->tensor.requires_grad()) {
+      masters[slot->layout.name] = slot->tensor.detach().to(dtype);
+    }
+  }
+  // Each element has one owner: the others add nothing.
+  std::vector<at::Tensor> flat;
+  for (const ParameterSlot* slot : trained_) {
+    flat.push_back(at::zeros({slot->layout.numel()}, dtype));
+    masters[slot->layout.name] = flat.back().view(slot->layout.shape);
+  }
+  const auto put = [&](size_t slice, int64_t start, const at::Tensor& values) {
+    flat[mine_[slice].parameter]
+        .narrow(0, mine_[slice].elements.start + start, values.numel())
+        .copy_(values);
+  };
+  if (optimizer_->tensors().empty()) {
+    // A break leaves some ranks without an optimizer.
+    for (size_t i = 0; i < mine_.size(); ++i) {
+      const Range& elements = mine_[i].elements;
+      put(i,
+          0,
+          slot_of(mine_[i]).tensor.detach().reshape({-1}).narrow(
+              0, elements.start, elements.length));
+    }
+  } else {
+    visit_masters(put);
+  }
+  if (Group* shards = groups_.shards()) {
+    for (const at::Tensor& whole : flat) {
+      all_reduce(*shards, whole);
+    }
+  }
+  return masters;
 }
 
 void TrainedParameters::update(double lr, double gradient_scale) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "triax/base/exact_sum.h"
@@ -49,9 +52,14 @@ class TrainedParameters {
   void sum();
   /// `lr` of this step; the gradients are multiplied with `gradient_scale`.
   void update(double lr, double gradient_scale);
+  /// Updates made: what the learning rate goes by.
+  int64_t num_updates() const { return optimizer_->num_steps(); }
 
   /// After sum(): the squares that this rank counts of the global norm.
   ExactSum owned_squares() const;
+  /// After sum(): whether each gradient that this rank updates with is finite,
+  /// those included whose squares another rank counts.
+  bool has_finite_gradients() const;
   /// False where another rank counts all of this rank's squares.
   bool counts_squares() const { return groups_.is_first_replica(); }
 
@@ -87,6 +95,12 @@ class TrainedParameters {
   /// dtype, and the memory itself.
   at::Tensor owned_parameter(const ShardSlice& slice) const;
 
+  /// What is updated of each stored parameter, whole, by the layout's name: its
+  /// master in master_dtype(), or what is frozen, widened. Every rank must
+  /// call, and with ZeRO 3 between gather_parameters() and
+  /// release_parameters().
+  std::map<std::string, at::Tensor> gather_masters() const;
+
   /// All parameters and their padding; with ZeRO 3 this rank's shard of them.
   int64_t parameter_bytes() const;
   int64_t gradient_bytes() const { return gradients_->nbytes(); }
@@ -99,6 +113,7 @@ class TrainedParameters {
   }
   /// What of it lies on file; nullptr: nothing.
   const OffloadedShard* offloaded() const { return offloaded_.get(); }
+  const Optimizer& optimizer() const { return *optimizer_; }
 
  private:
   void lay_out();
@@ -115,6 +130,9 @@ class TrainedParameters {
   bool has_parameters_on_file() const {
     return offloaded_ && offloaded_->has_parameters();
   }
+  void visit_masters(
+      const std::function<void(size_t slice, int64_t start, const at::Tensor&)>&
+          visit) const;
   bool is_tied_copy(const ParameterSlot& slot) const;
   bool has_split_gradients() const;
   const ParameterSlot& slot_of(const ShardSlice& slice) const {

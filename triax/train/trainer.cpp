@@ -49,7 +49,8 @@ Trainer::Trainer(const RunConfig& config,
       broken_(options.broken),
       on_failure_(options.on_failure),
       rank_model_(place_rank_model(config, mesh, options.broken)),
-      trained_(config, mesh, rank_model_, options.broken) {
+      trained_(config, mesh, rank_model_, options.broken),
+      loss_scale_(config.training) {
   make_loaders();
   const StageCalls calls = training_calls();
   executor_ = std::make_unique<Executor>(
@@ -150,17 +151,28 @@ StepStats Trainer::run_step() {
     trained_.release_gradients();
   }
   const StepSums sums = share_sums();
-  const double lr =
-      learning_rate(config_.optimizer, config_.training.steps, steps_done_);
-  require_finite(sums);
-  update(lr, sums.norm);
+  const double lr = learning_rate(
+      config_.optimizer, config_.training.steps, trained_.num_updates());
+  const double scale = loss_scale_.value();
+  const bool is_skipped = loss_scale_.is_dynamic() && !sums.is_finite;
+  if (is_skipped) {
+    require_scale_left(sums);
+    loss_scale_.add_overflow();
+  } else {
+    require_finite(sums);
+    update(lr, sums.norm);
+    loss_scale_.add_good_step();
+  }
   ++steps_done_;
   const auto count = std::max<int64_t>(data_.num_valid_tokens, 1);
   return {.step = steps_done_,
           .loss = sums.loss / static_cast<double>(count),
           .grad_norm = sums.norm,
           .lr = lr,
-          .num_valid_tokens = data_.num_valid_tokens};
+          .num_valid_tokens = data_.num_valid_tokens,
+          .loss_scale = scale,
+          .is_skipped = is_skipped,
+          .num_skipped = loss_scale_.num_overflows()};
 }
 
 void Trainer::run_microbatches() {
@@ -183,7 +195,7 @@ at::Tensor Trainer::forward(int microbatch, const at::Tensor& input) {
     return loss * 0.0;
   }
   loss_sum_ += loss.item<double>();
-  return loss * loss_scale();
+  return loss * (loss_weight() * loss_scale_.value());
 }
 
 at::Tensor Trainer::forward_stage(const MicrobatchData& data,
@@ -215,7 +227,7 @@ LossResult Trainer::stage_loss(const MicrobatchData& data,
       logits, as_tensor(data.labels, num_rows), rank_model_.loss);
 }
 
-double Trainer::loss_scale() const {
+double Trainer::loss_weight() const {
   // A batch in which every label is ignored has loss and gradient 0.
   double count =
       static_cast<double>(std::max<int64_t>(data_.num_valid_tokens, 1));
@@ -237,13 +249,19 @@ Trainer::StepSums Trainer::share_sums() {
   const ExactSum owned = trained_.counts_squares() || is_alone
                              ? trained_.owned_squares()
                              : ExactSum();
-  std::array<ExactSum, 3> sums = {owned, {}, trained_.part_squares()};
+  std::array<ExactSum, 4> sums = {owned, {}, trained_.part_squares(), {}};
   if (averages) {
     sums[0] = {};
     sums[0].add(std::sqrt(owned.value()));
   }
   sums[1].add(has_loss ? loss_sum_ : 0.0);
-  sum_over(mesh_.world(), sums);
+  // Where an overflow is skipped, all must see it: a gradient that overflowed
+  // on one rank alone may be one whose squares another rank counts.
+  const bool is_alert = loss_scale_.is_dynamic();
+  if (is_alert && !trained_.has_finite_gradients()) {
+    sums[3].add(1.0);
+  }
+  sum_over(mesh_.world(), std::span(sums).first(is_alert ? 4 : 3));
   StepSums result{.norm = std::sqrt(sums[0].value()), .loss = sums[1].value()};
   if (averages) {
     result.norm = sums[0].value() / (mesh_.dims().tp * mesh_.dims().pp *
@@ -252,7 +270,13 @@ Trainer::StepSums Trainer::share_sums() {
   if (is_alone) {
     result.norm = std::sqrt(owned.value());
   }
-  add_noise(sums[2].value(), result.norm);
+  const double scale = loss_scale_.value();
+  result.norm /= scale;
+  result.is_finite = std::isfinite(result.norm) && std::isfinite(result.loss) &&
+                     sums[3].value() == 0.0;
+  if (result.is_finite || !is_alert) {
+    add_noise(sums[2].value() / (scale * scale), result.norm);
+  }
   return result;
 }
 
@@ -276,6 +300,28 @@ void Trainer::require_finite(const StepSums& sums) const {
   }
 }
 
+void Trainer::require_scale_left(const StepSums& sums) const {
+  if (!loss_scale_.is_at_minimum()) {
+    return;
+  }
+  const std::string what =
+      std::isfinite(sums.loss)
+          ? detail::join(
+                "gradients overflow fp16 even at "
+                "training.min_loss_scale = ",
+                config_.training.min_loss_scale)
+          : detail::join("the loss is ",
+                         sums.loss,
+                         ": activations overflow fp16, whose largest number is "
+                         "65504, and no loss scale mends that");
+  throw Error(what,
+              "; ",
+              loss_scale_.num_in_a_row(),
+              " steps in a row were skipped before this one, weights and "
+              "optimizer state are as before them. Use training.precision = "
+              "\"bf16\", or lower optimizer.lr or training.gradient_clipping");
+}
+
 void Trainer::update(double lr, double norm) {
   const auto span = recorder_.span(EventKind::kOptimizer);
   double scale = clip_factor(norm, config_.training.gradient_clipping);
@@ -283,7 +329,7 @@ void Trainer::update(double lr, double norm) {
     has_broken_ |= scale != 1.0;
     scale = mesh_.is_last_stage() ? 1.0 : scale;
   }
-  trained_.update(lr, scale);
+  trained_.update(lr, scale / loss_scale_.value());
   break_weights(lr);
 }
 

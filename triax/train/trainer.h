@@ -17,6 +17,7 @@
 #include "triax/dataset/loader.h"
 #include "triax/mesh/device_mesh.h"
 #include "triax/optim/gradient_noise.h"
+#include "triax/optim/loss_scale.h"
 #include "triax/pipeline_parallel/executor.h"
 #include "triax/train/rank_model.h"
 #include "triax/train/trained_parameters.h"
@@ -30,6 +31,11 @@ struct StepStats {
   double grad_norm = 0;
   double lr = 0;
   int64_t num_valid_tokens = 0;
+  /// Of fp16: what this step's loss was multiplied with; else 1.
+  double loss_scale = 1;
+  /// Gradients overflowed: nothing was updated. grad_norm is not finite then.
+  bool is_skipped = false;
+  int64_t num_skipped = 0;  // so far
 };
 
 struct TrainerOptions {
@@ -52,7 +58,9 @@ class Trainer {
           const TrainerOptions& options = {});
 
   /// One optimizer step over one global batch. Throws Error on every rank,
-  /// before the update, when loss or gradient is not finite.
+  /// before the update, when loss or gradient is not finite. With fp16 such a
+  /// step is skipped by all ranks and the loss scale halved; it throws where
+  /// that is at its minimum.
   StepStats step();
   /// Mean nats per token over the validation data; needs has_validation().
   double validate();
@@ -70,19 +78,21 @@ class Trainer {
   /// none (TrainedParameters::num_parts()).
   std::optional<double> gradient_noise_scale() const;
   const TrainedParameters& trained() const { return trained_; }
+  const LossScale& loss_scale() const { return loss_scale_; }
 
   /// False where TrainerOptions::broken found nothing to break in the steps so
   /// far (world rank 0 knows).
   bool has_broken() const;
 
-  /// Called in each step when the gradients are whole, before clipping. With
-  /// ZeRO they are gathered for it.
+  /// Called in each step when the gradients are whole, before clipping, still
+  /// multiplied with the loss scale. With ZeRO they are gathered for it.
   std::function<void()> on_gradients;
 
  private:
   struct StepSums {
     double norm = 0;
-    double loss = 0;  // summed over the valid tokens
+    double loss = 0;        // summed over the valid tokens
+    bool is_finite = true;  // on every rank
   };
 
   StepStats run_step();
@@ -96,10 +106,11 @@ class Trainer {
                            const at::Tensor& input,
                            bool is_training);
   LossResult stage_loss(const MicrobatchData& data, const at::Tensor& logits);
-  double loss_scale() const;
+  double loss_weight() const;
   StepSums share_sums();
   void add_noise(double part_squares, double norm);
   void require_finite(const StepSums& sums) const;
+  void require_scale_left(const StepSums& sums) const;
   void update(double lr, double norm);
   void break_weights(double lr);
   std::vector<Action> my_actions(bool is_forward_only) const;
@@ -111,6 +122,7 @@ class Trainer {
   const std::function<void(const std::exception&)> on_failure_;
   RankModel rank_model_;
   TrainedParameters trained_;
+  LossScale loss_scale_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<ValidationSet> validation_;
   std::unique_ptr<Executor> executor_;

@@ -71,6 +71,8 @@ VerifyReport verify(const RunConfig& config,
   // Waits for the first rank as a step does.
   begin_step(*board, mesh.rank(), options.num_steps + 1);
   const TensorMap end = layout.weights();
+  const bool has_masters = has_master_weights(tried.training.precision);
+  const TensorMap parameters = has_masters ? layout.parameters() : TensorMap{};
   if (!comparison) {
     return {};
   }
@@ -79,7 +81,7 @@ VerifyReport verify(const RunConfig& config,
         "this break did nothing in these steps: it needs a gradient norm above "
         "training.gradient_clipping, or a token id that a batch does not use");
   }
-  VerifyReport report = comparison->finish(end);
+  VerifyReport report = comparison->finish(end, has_masters ? parameters : end);
   report.plan = plan_name(tried.parallel);
   report.drifted = layout.drifted();
   return report;

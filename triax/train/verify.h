@@ -38,7 +38,7 @@ struct Distance {
 struct FirstDifference {
   // "gradient of model.layers.0.self_attn.q_proj.weight in step 2"
   std::string name;
-  std::string reference = "on one rank";  // or "replayed"
+  std::string reference = "on one rank";  // "replayed", "rounded master"
   std::vector<int64_t> index = {};        // of the element that differs most
   double layout_value = 0;
   double one_rank_value = 0;
@@ -93,7 +93,9 @@ struct VerifyReport {
 ///   norm, also against the norm of the layout's own gradients: 1e-9 in fp64,
 ///     1e-6 else.
 /// A weight is not compared with the one rank's where gradients round: AdamW
-/// makes a full step of whatever sign a rounding has.
+/// makes a full step of whatever sign a rounding has. With bf16 and fp16 the
+/// weights are the masters, in fp32, and each parameter must be its master
+/// rounded once, bit for bit; a step that overflows ends the comparison.
 /// The bound is 1e-9 in fp64. Else it is, for loss, norm and gradients, 4 times
 /// the distance between that run and one on one rank that rounds otherwise
 /// (noise_configs(); the farthest so far, and of a gradient no less than what
