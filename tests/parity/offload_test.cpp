@@ -117,6 +117,16 @@ std::vector<OffloadCase> cases() {
         "parallel.bucket_bytes=3000",
         "optimizer.freeze=[\"*o_proj*\"]"},
        kAll},
+      {"optimizer_dp2_bf16", {"parallel.dp=2", "training.precision=bf16"}},
+      {"all_dp2_zero3_bf16",
+       {"parallel.dp=2", "parallel.zero=3", "training.precision=bf16"},
+       kAll},
+      {"gradients_dp2_zero2_fp16",
+       {"parallel.dp=2",
+        "parallel.zero=2",
+        "parallel.reduce_dtype=bf16",
+        "training.precision=fp16"},
+       kGradients},
       {"all_dp2_tp2_zero3",
        {"parallel.dp=2",
         "parallel.tp=2",
@@ -209,8 +219,9 @@ TEST_F(Offload, MovesParametersWithTheirUnits) {
 
 TEST_F(Offload, VerifyComparesWithOneRankInMemory) {
   for (const std::string& states : {kOptimizer, kGradients, kAll}) {
-    const VerifyReport report = verify_layout(
-        checked_tiny_run(plan_overrides("dp2_zero3") + on_file(states)));
+    const VerifyReport report = verify_layout(checked_tiny_run(
+        plan_overrides("dp2_zero3") + Overrides{"training.precision=bf16"} +
+        on_file(states)));
     EXPECT_TRUE(report.is_equal()) << to_text(report);
   }
 }

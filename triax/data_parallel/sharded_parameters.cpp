@@ -131,6 +131,7 @@ void ShardedParameters::keep_values(int index,
 
 at::Tensor ShardedParameters::owned(int parameter,
                                     const Range& elements) const {
+  TRIAX_CHECK(!on_file_, "the shard lies on file");
   if (elements.length == 0) {
     return shard_.narrow(0, 0, 0);
   }

@@ -130,10 +130,11 @@ class StageCount {
 
   /// What lies on file of the states that add_states() counted.
   void move_offloaded(std::vector<MemoryLine>& lines) const {
-    const SpilledBytes spilled = spilled_bytes_of_rank(config_, layouts_);
-    if (spilled.total() == 0) {
+    // Every stage has the same lines.
+    if (!offloaded_states(config_).any_of_shard()) {
       return;
     }
+    const SpilledBytes spilled = spilled_bytes_of_rank(config_, layouts_);
     for (MemoryLine& line : lines) {
       line.disk_bytes = line.what == "optimizer"    ? spilled.optimizer
                         : line.what == "gradients"  ? spilled.gradients

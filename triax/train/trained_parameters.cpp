@@ -378,7 +378,10 @@ std::map<std::string, at::Tensor> TrainedParameters::gather_masters() const {
   // A break leaves some ranks without an optimizer.
   if (optimizer_->tensors().empty()) {
     for (size_t i = 0; i < mine_.size(); ++i) {
-      part_of(i, 0, mine_[i].elements.length).copy_(owned_parameter(mine_[i]));
+      const Range& elements = mine_[i].elements;
+      part_of(i, 0, elements.length)
+          .copy_(slot_of(mine_[i]).tensor.detach().view({-1}).narrow(
+              0, elements.start, elements.length));
     }
   }
   optimizer_->visit_states(/*is_written=*/false, [&](const auto& state) {

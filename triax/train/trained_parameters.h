@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -96,7 +97,8 @@ class TrainedParameters {
 
   /// What is updated of each stored parameter, whole, by the layout's name: its
   /// master in master_dtype(), or what is frozen, widened. Only where there
-  /// are masters, and whole weights (ZeRO 3). Every rank must call.
+  /// are masters; with ZeRO 3 between gather_parameters() and
+  /// release_parameters(). Every rank must call.
   std::map<std::string, at::Tensor> gather_masters() const;
 
   /// All parameters and their padding; with ZeRO 3 this rank's shard of them.
