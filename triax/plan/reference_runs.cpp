@@ -50,6 +50,7 @@ RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
   config.parallel.zero = 0;
   config.parallel.zero_group = 0;
   config.memory.recompute = Recompute::kNone;
+  config.memory.offload = Offload::kNone;
   config.training.microbatch_size = microbatch_size;
   return config;
 }
