@@ -72,6 +72,12 @@ const std::vector<Degrees>& all_degrees() {
 constexpr int kDependentSizes[kNumDependent - 1] = {
     2, 3, 4, 3, 4, 3, 4, 3, 4, 4, 2, 3, 2};
 
+Overrides activations_on_file() {
+  return {"memory.offload=nvme",
+          "memory.offload_states=[\"activations\"]",
+          "memory.offload_dir=/dev/shm"};
+}
+
 /// Dimensions that only set keys, whatever the others are.
 const std::vector<std::vector<Overrides>>& independent() {
   static const std::vector<std::vector<Overrides>> table = {
@@ -130,6 +136,7 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"memory.recompute=selective"},
        {"memory.recompute=full"},
        {"memory.recompute=every_k"}},
+      {{}, activations_on_file()},
       {{}, {"model.initializer_range=0.3"}},
       {{}, {"training.precision=fp32"}, {"training.precision=bf16_autocast"}},
   };

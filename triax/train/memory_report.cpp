@@ -15,7 +15,7 @@
 namespace triax {
 namespace {
 
-constexpr size_t kWords = kNumMemoryCategories + 1;
+constexpr size_t kWords = kNumMemoryCategories + 2;
 
 int64_t predicted_bytes(const RunConfig& config, int rank) {
   const Coord coord = make_parallel_dims(config.parallel).coord(rank);
@@ -33,9 +33,11 @@ std::string rank_text(const RunConfig& config, int rank) {
 std::vector<RankMemory> gather_memory(Group& world) {
   const ProcessMemory process = process_memory();
   this_rank_memory().set_shared_bytes(process.shared);
-  std::array<int64_t, kWords> mine = {process.peak};
-  const MemoryBytes peak = this_rank_memory().use().peak;
-  std::copy(peak.by_category.begin(), peak.by_category.end(), mine.begin() + 1);
+  const MemoryUse use = this_rank_memory().use();
+  std::array<int64_t, kWords> mine = {process.peak, use.largest_on_disk};
+  std::copy(use.peak.by_category.begin(),
+            use.peak.by_category.end(),
+            mine.begin() + 2);
   std::vector<int64_t> all(kWords * world.size());
   world.all_gather(
       {mine.data(), int64_t{kWords}, DType::kInt64},
@@ -43,9 +45,10 @@ std::vector<RankMemory> gather_memory(Group& world) {
   std::vector<RankMemory> ranks(world.size());
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const auto first = all.begin() + static_cast<int64_t>(rank * kWords);
-    ranks[rank].resident_peak = *first;
+    ranks[rank].resident_peak = first[0];
+    ranks[rank].on_disk_peak = first[1];
     std::copy_n(
-        first + 1, kNumMemoryCategories, ranks[rank].peak.by_category.begin());
+        first + 2, kNumMemoryCategories, ranks[rank].peak.by_category.begin());
   }
   return ranks;
 }
@@ -57,13 +60,17 @@ std::string peak_text(const RunConfig& config,
         return a.peak.total() < b.peak.total();
       });
   const int rank = static_cast<int>(most - ranks.begin());
-  return fmt::format(
+  std::string text = fmt::format(
       "memory of {}, the one with most: {} at its peak, "
       "predicted {} and communication; {}",
       rank_text(config, rank),
       format_bytes(most->peak.total()),
       format_bytes(predicted_bytes(config, rank)),
       to_text(most->peak));
+  if (most->on_disk_peak > 0) {
+    text += fmt::format("; {} on disk", format_bytes(most->on_disk_peak));
+  }
+  return text;
 }
 
 std::string out_of_memory_text(const RunConfig& config,

@@ -17,6 +17,7 @@ namespace triax {
 struct RankMemory {
   MemoryBytes peak;           // by category at the rank's own peak
   int64_t resident_peak = 0;  // VmHWM
+  int64_t on_disk_peak = 0;   // of what lay in files instead
 };
 
 /// Notes this process' shared memory, then gathers every rank's figures, by
