@@ -15,7 +15,9 @@
 #include "triax/comm/launch_link.h"
 #include "triax/comm/local.h"
 #include "triax/config/load.h"
+#include "triax/memory/saved_tensor_hooks.h"
 #include "triax/memory/tracking_allocator.h"
+#include "triax/plan/activation_offload.h"
 #include "triax/train/session.h"
 
 namespace triax {
@@ -51,9 +53,21 @@ RankBody body_of(const Arguments& arguments) {
   };
 }
 
+/// A run's files lie in its folder unless the config names another.
+RunConfig load_in_folder(const std::string& run_file) {
+  RunConfig config = load_run(run_file);
+  if (config.memory.offload_dir.empty()) {
+    config.memory.offload_dir = std::filesystem::path(run_file).parent_path();
+  }
+  return config;
+}
+
 int run(const Arguments& arguments) {
   const LaunchLink link = take_launch_link();
-  const RunConfig config = load_run(arguments.run_file);
+  const RunConfig config = load_in_folder(arguments.run_file);
+  if (moves_activations(config.memory)) {
+    install_saved_tensor_hooks();
+  }
   if (!arguments.verify.break_name.empty()) {
     parse_break(arguments.verify.break_name, config);
   }

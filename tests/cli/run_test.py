@@ -229,6 +229,45 @@ class RunTest(unittest.TestCase):
         self.assertEqual(runs[0], runs[2])
         self.assertEqual(runs[0], runs[3])
 
+    ON_FILE = ("memory.offload=nvme",
+               'memory.offload_states=["activations"]')
+
+    def test_activations_on_file_make_the_same_run(self):
+        self.assertEqual(
+            self.triax("train", "run.toml", "run.dir=kept").returncode, 0)
+        result = self.triax("train", "run.toml", "run.dir=moved",
+                            *self.ON_FILE)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"memory of rank .* on disk\n")
+        kept, moved = self.metrics("kept"), self.metrics("moved")
+        for key in ("loss", "grad_norm"):
+            self.assertEqual([m[key] for m in moved], [m[key] for m in kept])
+        self.assertGreater(moved[0]["on_disk_peak_bytes"], 100 << 10)
+        self.assertEqual(kept[0]["on_disk_peak_bytes"], 0)
+        self.assertEqual(set(os.listdir(self.path("moved"))),
+                         set(os.listdir(self.path("kept"))))
+
+    def test_a_killed_run_leaves_nothing_of_its_activations(self):
+        process = self.start("train", "run.toml", "run.dir=out",
+                             "training.steps=100000",
+                             "training.microbatch_size=4",
+                             "memory.offload_dir=.", *self.ON_FILE)
+        self.wait_for_step(process, 2)
+        ranks = self.ranks_of(process)
+        files = [os.readlink(entry) for rank in ranks
+                 for entry in pathlib.Path(f"/proc/{rank}/fd").iterdir()]
+        nameless = [f for f in files if f.startswith(self.folder) and
+                    f.endswith("(deleted)")]
+        self.assertEqual(len(nameless), 4)
+        for rank in ranks:
+            os.kill(rank, signal.SIGKILL)
+        process.communicate()
+        self.assertEqual(
+            set(os.listdir(self.folder)),
+            {"out", "text.txt", "run.toml"})
+        self.assertEqual(set(os.listdir(self.path("out"))) -
+                         {"run.toml", "metrics.jsonl", "logs"}, set())
+
     def test_refuses_a_run_folder_that_exists(self):
         self.path("out").mkdir()
         result = self.triax("train", "run.toml", "run.dir=out")

@@ -206,10 +206,6 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"[data]\ntokenizer = \"gpt2\"",
             "a.toml:2:13: error[not-built]: data.tokenizer: \"gpt2\"",
             "use \"bytes\""},
-        Bad{"[memory]\noffload_states = [\"optimizer\", \"activations\"]",
-            "a.toml:2:18: error[not-built]: memory.offload_states: "
-            "\"activations\" is not built yet",
-            ""},
         Bad{"[memory]\noffload_states = [\"optimiser\"]",
             "a.toml:2:18: error[unknown-value]: memory.offload_states: "
             "\"optimiser\" is not known",

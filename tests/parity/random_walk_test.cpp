@@ -85,6 +85,12 @@ std::vector<Overrides> precisions() {
   return all;
 }
 
+Overrides activations_on_file() {
+  return {"memory.offload=nvme",
+          "memory.offload_states=[\"activations\"]",
+          "memory.offload_dir=/dev/shm"};
+}
+
 /// Dimensions that only set keys, whatever the others are.
 const std::vector<std::vector<Overrides>>& independent() {
   static const std::vector<std::vector<Overrides>> table = {
@@ -143,6 +149,7 @@ const std::vector<std::vector<Overrides>>& independent() {
        {"memory.recompute=selective"},
        {"memory.recompute=full"},
        {"memory.recompute=every_k"}},
+      {{}, activations_on_file()},
       {{}, {"model.initializer_range=0.3"}},
       {{}, {"memory.offload=nvme"}},
       {{},

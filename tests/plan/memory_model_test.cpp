@@ -35,6 +35,41 @@ int64_t bytes_of(const RunConfig& config, const std::string& what) {
   return bytes_of(predict_memory(config).at(0), what);
 }
 
+TEST(MemoryModel, MovesActivationsToAFile) {
+  RunConfig kept = tiny_run();
+  kept.parallel.pp = 2;
+  kept.parallel.schedule = "gpipe";
+  kept.training.microbatch_size = 1;
+  kept.data.sequence_length = 4096;
+  RunConfig moved = kept;
+  moved.memory.offload = Offload::kNvme;
+  moved.memory.offload_states = {"optimizer", "activations"};
+  for (int pp = 0; pp < 2; ++pp) {
+    const StageMemory before = predict_memory(kept)[pp];
+    const StageMemory after = predict_memory(moved)[pp];
+    EXPECT_FALSE(before.activation_offload);
+    const ActivationOffload offload = after.activation_offload.value();
+    EXPECT_EQ(offload.num_microbatches, 8);
+    const int64_t live =
+        bytes_of(before, "activations") + bytes_of(before, "logits");
+    EXPECT_GE(offload.file_bytes(), live);
+    EXPECT_LE(offload.file_bytes(), live + live / 16 + 8 * 50 * 4096);
+    EXPECT_NEAR(offload.window_bytes, live / 8, 4096);
+    // The widest is gate and up; a stage behind the first has its inputs.
+    const int64_t inputs = pp == 0 ? 0 : 8 * 4096 * 8 * 4;
+    EXPECT_EQ(bytes_of(after, "activations"),
+              2 * offload.window_bytes + 4 * offload.buffer_bytes +
+                  2 * 4096 * 32 * 4 + inputs);
+    EXPECT_EQ(bytes_of(after, "logits"), bytes_of(before, "logits") / 8);
+    EXPECT_LT(after.total_bytes(), before.total_bytes());
+  }
+  moved.memory.offload = Offload::kHost;
+  EXPECT_FALSE(predict_memory(moved)[0].activation_offload);
+  moved.memory.offload = Offload::kNvme;
+  moved.memory.offload_states = {"optimizer"};
+  EXPECT_FALSE(predict_memory(moved)[0].activation_offload);
+}
+
 TEST(MemoryModel, CountsATinyModelByHand) {
   const std::vector<StageMemory> stages = predict_memory(tiny_run());
   ASSERT_EQ(stages.size(), 1u);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "triax/comm/local.h"
+#include "triax/memory/saved_tensor_hooks.h"
 #include "triax/memory/tracker.h"
 #include "triax/memory/tracking_allocator.h"
 
@@ -18,6 +19,7 @@ namespace {
 /// Before main(): a test may use LibTorch before its first ranks.
 const bool is_memory_tracked = [] {
   install_tracking_allocator();
+  install_saved_tensor_hooks();
   return true;
 }();
 

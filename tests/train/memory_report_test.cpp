@@ -41,6 +41,20 @@ TEST(MemoryReport, NamesTheRankWithMost) {
                   "gradients 3\\.0 MiB"));
 }
 
+TEST(MemoryReport, SaysWhatLiesOnDisk) {
+  run_ranks(2, [](std::unique_ptr<Group> world) {
+    this_rank_memory().add_on_disk((world->rank() + 1) << 20);
+    this_rank_memory().add_on_disk(-(1 << 20));
+    const std::vector<RankMemory> ranks = gather_memory(*world);
+    EXPECT_EQ(ranks[0].on_disk_peak, 1 << 20);
+    EXPECT_EQ(ranks[1].on_disk_peak, 2 << 20);
+  });
+  std::vector<RankMemory> ranks(1);
+  ranks[0].on_disk_peak = 3 << 20;
+  EXPECT_THAT(peak_text(checked_tiny_run({}), ranks),
+              testing::EndsWith("; 3.0 MiB on disk"));
+}
+
 MemoryRequest request_of(int64_t activations, int64_t communication) {
   MemoryRequest request;
   request.nbytes = 1024;

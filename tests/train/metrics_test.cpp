@@ -40,6 +40,7 @@ StepRecord make_record(int64_t step, double seconds) {
   for (const int64_t nbytes : {1, 2}) {
     RankMemory& rank = record.memory.emplace_back();
     rank.resident_peak = nbytes << 30;
+    rank.on_disk_peak = nbytes << 20;
     rank.peak[MemoryCategory::kParameters] = 10 * nbytes;
     rank.peak[MemoryCategory::kTemporary] = nbytes;
   }
@@ -117,6 +118,7 @@ TEST(MetricsFile, WritesOneObjectAStep) {
   EXPECT_EQ(first["tokens_per_second"], 4000.0);
   EXPECT_EQ(first["validation_loss"], 1.25);
   EXPECT_EQ(first["memory_peak_bytes"], int64_t{2} << 30);
+  EXPECT_EQ(first["on_disk_peak_bytes"], 2 << 20);
   EXPECT_EQ(first["memory_at_peak"],
             parse_json(R"({"total": [11, 22], "parameters": [10, 20],
                 "gradients": [0, 0], "optimizer": [0, 0],

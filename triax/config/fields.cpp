@@ -471,8 +471,7 @@ std::vector<Field> memory_and_comm_fields() {
        .member = bind<&RunConfig::memory, &MemoryConfig::offload_states>(),
        .help = "what moves out: optimizer (its state and the master weights), "
                "gradients (zero 2), parameters (zero 3), activations",
-       .choices = {"optimizer", "gradients", "parameters"},
-       .later = {"activations"}},
+       .choices = {"optimizer", "gradients", "parameters", "activations"}},
       {.key = "memory.offload_dir",
        .member = bind<&RunConfig::memory, &MemoryConfig::offload_dir>(),
        .help = "nvme: the folder of the files, which have no names",

@@ -50,8 +50,15 @@ void MemoryTracker::set_shared_bytes(int64_t nbytes) {
   note_peak(MemoryCategory::kCommunication);
 }
 
+void MemoryTracker::add_on_disk(int64_t nbytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  use_.on_disk += nbytes;
+  use_.largest_on_disk = std::max(use_.largest_on_disk, use_.on_disk);
+}
+
 void MemoryTracker::reset_peak() {
   const std::lock_guard lock(mutex_);
+  use_.largest_on_disk = use_.on_disk;
   use_.largest = use_.current;
   peak_total_ = -1;
   note_peak(MemoryCategory::kTemporary);

@@ -14,6 +14,9 @@ struct MemoryUse {
   MemoryBytes peak;
   /// The most that each category ever had; not all at one time.
   MemoryBytes largest;
+  /// Bytes that lie in files instead, now and at the most.
+  int64_t on_disk = 0;
+  int64_t largest_on_disk = 0;
   /// Allocated so far, freed ones too.
   int64_t num_blocks = 0;
 };
@@ -41,6 +44,8 @@ class MemoryTracker {
   /// More than before is taken to have been there at the peak. It is not
   /// refused: the next block is.
   void set_shared_bytes(int64_t nbytes);
+  /// So many bytes moved to a file; negative: are no longer in it.
+  void add_on_disk(int64_t nbytes) noexcept;
   /// The peaks begin anew with what is there.
   void reset_peak();
 

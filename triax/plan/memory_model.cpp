@@ -57,13 +57,21 @@ class StageCount {
   StageMemory count() {
     StageMemory memory = {
         .part = part_, .num_live_microbatches = num_live_, .lines = {}};
+    if (moves_activations(config_.memory)) {
+      memory.activation_offload = plan_activation_offload(
+          (activations().nbytes + logits(num_live_).nbytes) / num_live_,
+          num_live_,
+          part_.num_layers);
+    }
     add_states(memory.lines);
     move_offloaded(memory.lines);
-    memory.lines.push_back(activations());
+    memory.lines.push_back(memory.activation_offload
+                               ? left_in_memory(*memory.activation_offload)
+                               : activations());
     if (group_layers() > 0) {
       memory.lines.push_back(recomputed());
     }
-    memory.lines.push_back(logits());
+    memory.lines.push_back(logits(memory.activation_offload ? 1 : num_live_));
     memory.lines.push_back(pipeline());
     memory.lines.push_back(working());
     return memory;
@@ -185,6 +193,39 @@ class StageCount {
                         format_bytes(end_bytes()))};
   }
 
+  /// Of activations that move to a file.
+  MemoryLine left_in_memory(const ActivationOffload& offload) const {
+    const int64_t buffers =
+        ActivationOffload::kNumBuffers * offload.buffer_bytes;
+    const int64_t inputs = part_.has_embedding ? 0 : num_live_ * stream_bytes();
+    return {"activations",
+            2 * offload.window_bytes + buffers + 2 * widest_kept() + inputs,
+            fmt::format("2 windows of {} + {} of buffers + 2 x widest {} + "
+                        "inputs {}; {} in a file",
+                        format_bytes(offload.window_bytes),
+                        format_bytes(buffers),
+                        format_bytes(widest_kept()),
+                        format_bytes(inputs),
+                        format_bytes(offload.file_bytes()))};
+  }
+
+  /// Of what a microbatch keeps in one piece, the logits apart.
+  int64_t widest_kept() const {
+    if (group_layers() > 0) {
+      return stream_bytes();
+    }
+    const int64_t heads = local_heads(model_, tp_);
+    const int64_t F = shard_range(model_.intermediate_size, tp_, 0).length;
+    const int64_t qkv =
+        (heads + 2 * local_key_value_heads(model_, tp_)) * model_.head_dim;
+    const int64_t probabilities = model_.attn_pdrop > 0.0 && !is_selective()
+                                      ? heads * config_.data.sequence_length
+                                      : 0;
+    const int64_t widest =
+        std::max({qkv, (is_llama_ ? 2 : 1) * F, probabilities});
+    return std::max(tokens_ * size_.product * widest, stream_bytes());
+  }
+
   /// What the group of layers keeps whose backward runs.
   MemoryLine recomputed() const {
     const int64_t layers = std::min<int64_t>(group_layers(), part_.num_layers);
@@ -258,11 +299,13 @@ class StageCount {
     return nbytes;
   }
 
-  MemoryLine logits() const {
+  MemoryLine logits(int num_microbatches) const {
     const int64_t each = logits_bytes() + tokens_ * size_.master;
     return {"logits",
-            part_.has_head ? num_live_ * each : 0,
-            fmt::format("last stage: live microbatches x s b V/tp x {} B",
+            part_.has_head ? num_microbatches * each : 0,
+            fmt::format("last stage: {} x s b V/tp x {} B",
+                        num_microbatches == num_live_ ? "live microbatches"
+                                                      : "the newest",
                         size_.product)};
   }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "triax/config/model_part.h"
 #include "triax/config/run_config.h"
+#include "triax/plan/activation_offload.h"
 
 namespace triax {
 
@@ -25,6 +27,8 @@ struct StageMemory {
   ModelPart part;
   int num_live_microbatches = 1;
   std::vector<MemoryLine> lines;
+  /// Where activations move to a file.
+  std::optional<ActivationOffload> activation_offload = {};
 
   int64_t total_bytes() const;
   /// Of those lines that are kept from step to step.
@@ -47,9 +51,13 @@ struct StageMemory {
 ///                 divided by tp with sequence parallelism. Selective
 ///                 recompute leaves out 4 h (what norms give) and 2 f (the
 ///                 gated product); full keeps 2 h a layer
+///                 Where they move to a file, these stay: the newest and those
+///                 read ahead (windows), those on their way, the two widest
+///                 of one layer, and the inputs that a stage received
 ///   recomputed    with full recompute: what one layer, or group, keeps while
 ///                 its backward runs
-///   logits        s b V/tp elements kept for each live microbatch
+///   logits        s b V/tp elements kept for each live microbatch; for one
+///                 where activations move, since the newest tensor stays
 ///   pipeline      stage outputs and gradients of them on their way
 ///   working       the largest temporaries of one backward
 /// Counted as if every parameter is trained. Not counted: the program and its

@@ -15,8 +15,9 @@
 namespace triax {
 namespace {
 
-/// Before the categories: VmHWM, the file, what was read and written.
-constexpr size_t kFirst = 4;
+/// Before the categories: VmHWM, the file, what was read and written,
+/// activations on disk.
+constexpr size_t kFirst = 5;
 constexpr size_t kWords = kFirst + kNumMemoryCategories;
 
 int64_t predicted_bytes(const RunConfig& config, int rank) {
@@ -35,13 +36,15 @@ std::string rank_text(const RunConfig& config, int rank) {
 std::vector<RankMemory> gather_memory(Group& world, const OffloadUse& offload) {
   const ProcessMemory process = process_memory();
   this_rank_memory().set_shared_bytes(process.shared);
+  const MemoryUse use = this_rank_memory().use();
   std::array<int64_t, kWords> mine = {process.peak,
                                       offload.file_bytes,
                                       offload.moved.read,
-                                      offload.moved.written};
-  const MemoryBytes peak = this_rank_memory().use().peak;
-  std::copy(
-      peak.by_category.begin(), peak.by_category.end(), mine.begin() + kFirst);
+                                      offload.moved.written,
+                                      use.largest_on_disk};
+  std::copy(use.peak.by_category.begin(),
+            use.peak.by_category.end(),
+            mine.begin() + kFirst);
   std::vector<int64_t> all(kWords * world.size());
   world.all_gather(
       {mine.data(), int64_t{kWords}, DType::kInt64},
@@ -54,6 +57,7 @@ std::vector<RankMemory> gather_memory(Group& world, const OffloadUse& offload) {
     std::copy_n(first + kFirst,
                 kNumMemoryCategories,
                 ranks[rank].peak.by_category.begin());
+    ranks[rank].on_disk_peak = first[4];
   }
   return ranks;
 }
@@ -65,13 +69,17 @@ std::string peak_text(const RunConfig& config,
         return a.peak.total() < b.peak.total();
       });
   const int rank = static_cast<int>(most - ranks.begin());
-  return fmt::format(
+  std::string text = fmt::format(
       "memory of {}, the one with most: {} at its peak, "
       "predicted {} and communication; {}",
       rank_text(config, rank),
       format_bytes(most->peak.total()),
       format_bytes(predicted_bytes(config, rank)),
       to_text(most->peak));
+  if (most->on_disk_peak > 0) {
+    text += fmt::format("; {} on disk", format_bytes(most->on_disk_peak));
+  }
+  return text;
 }
 
 std::string out_of_memory_text(const RunConfig& config,

@@ -25,6 +25,7 @@ struct RankMemory {
   MemoryBytes peak;           // by category at the rank's own peak
   int64_t resident_peak = 0;  // VmHWM
   OffloadUse offload;
+  int64_t on_disk_peak = 0;  // of activations that lay in a file
 };
 
 /// Notes this process' shared memory, then gathers every rank's figures, by

@@ -68,12 +68,13 @@ Json to_json(const std::vector<RankMemory>& ranks) {
 }
 
 /// Of the rank with most.
-int64_t resident_peak(const std::vector<RankMemory>& ranks) {
-  int64_t peak = 0;
+int64_t most_of(const std::vector<RankMemory>& ranks,
+                int64_t RankMemory::*figure) {
+  int64_t most = 0;
   for (const RankMemory& rank : ranks) {
-    peak = std::max(peak, rank.resident_peak);
+    most = std::max(most, rank.*figure);
   }
-  return peak;
+  return most;
 }
 
 /// "  scale 65536", and of a skipped step why nothing was updated.
@@ -106,17 +107,19 @@ void MetricsFile::write(const StepRecord& record) {
   const StepStats& stats = record.stats;
   const double tokens_per_second =
       static_cast<double>(stats.num_valid_tokens) / record.seconds;
-  Json line = {{"step", stats.step},
-               {"loss", stats.loss},
-               {"grad_norm", stats.grad_norm},
-               {"lr", stats.lr},
-               {"tokens", stats.num_valid_tokens},
-               {"tokens_per_second", tokens_per_second},
-               {"step_seconds", record.seconds},
-               {"mfu", mfu(facts_, tokens_per_second)},
-               {"hfu", hfu(facts_, tokens_per_second)},
-               {"memory_peak_bytes", resident_peak(record.memory)},
-               {"memory_at_peak", to_json(record.memory)}};
+  Json line = {
+      {"step", stats.step},
+      {"loss", stats.loss},
+      {"grad_norm", stats.grad_norm},
+      {"lr", stats.lr},
+      {"tokens", stats.num_valid_tokens},
+      {"tokens_per_second", tokens_per_second},
+      {"step_seconds", record.seconds},
+      {"mfu", mfu(facts_, tokens_per_second)},
+      {"hfu", hfu(facts_, tokens_per_second)},
+      {"memory_peak_bytes", most_of(record.memory, &RankMemory::resident_peak)},
+      {"on_disk_peak_bytes", most_of(record.memory, &RankMemory::on_disk_peak)},
+      {"memory_at_peak", to_json(record.memory)}};
   if (const Json offload = offload_json(record.memory); !offload.empty()) {
     line["offload"] = offload;
   }
@@ -174,7 +177,8 @@ std::string StepLine::text(const StepRecord& record) {
       format_count(static_cast<int64_t>(speed)),
       format_count(per_rank),
       100 * mfu(facts_, speed),
-      static_cast<double>(resident_peak(record.memory)) / kGib,
+      static_cast<double>(most_of(record.memory, &RankMemory::resident_peak)) /
+          kGib,
       static_cast<double>(facts_.memory_bytes) / kGib,
       format_duration(record.seconds),
       format_duration(left));

@@ -16,6 +16,7 @@
 #include "triax/plan/zero_stages.h"
 #include "triax/schedule/gpipe.h"
 #include "triax/schedule/schedule.h"
+#include "triax/train/activation_offload.h"
 #include "triax/train/broken_update.h"
 #include "triax/train/divergence.h"
 
@@ -51,7 +52,8 @@ Trainer::Trainer(const RunConfig& config,
       on_failure_(options.on_failure),
       rank_model_(place_rank_model(config, mesh, options.broken)),
       trained_(config, mesh, rank_model_, options.broken),
-      loss_scale_(config.training) {
+      loss_scale_(config.training),
+      activation_file_(make_activation_file(config, mesh, rank_model_)) {
   make_loaders();
   const StageCalls calls = training_calls();
   executor_ = std::make_unique<Executor>(
@@ -87,6 +89,10 @@ void Trainer::make_loaders() {
 StageCalls Trainer::training_calls() {
   StageCalls calls;
   calls.forward = [this](int microbatch, const at::Tensor& input) {
+    std::optional<ActivationFileScope> saved;
+    if (activation_file_) {
+      saved.emplace(*activation_file_, microbatch);
+    }
     return forward(microbatch, input);
   };
   calls.make_activation = [this](int) {
@@ -97,6 +103,9 @@ StageCalls Trainer::training_calls() {
         to_scalar_type(parameter_dtype(config_.training.precision)));
   };
   calls.before_backward = [this](int microbatch, bool is_last) {
+    if (activation_file_) {
+      activation_file_->begin_backward(microbatch);
+    }
     trained_.before_backward(microbatch, is_last);
   };
   calls.after_backward = [this] { trained_.after_backward(); };

@@ -15,6 +15,7 @@
 #include "triax/config/run_config.h"
 #include "triax/dataset/corpus.h"
 #include "triax/dataset/loader.h"
+#include "triax/memory/activation_file.h"
 #include "triax/mesh/device_mesh.h"
 #include "triax/optim/gradient_noise.h"
 #include "triax/optim/loss_scale.h"
@@ -79,6 +80,10 @@ class Trainer {
   std::optional<double> gradient_noise_scale() const;
   const TrainedParameters& trained() const { return trained_; }
   const LossScale& loss_scale() const { return loss_scale_; }
+  /// Null where activations stay in memory.
+  const ActivationFile* activation_file() const {
+    return activation_file_.get();
+  }
 
   /// False where TrainerOptions::broken found nothing to break in the steps so
   /// far (world rank 0 knows).
@@ -123,6 +128,7 @@ class Trainer {
   RankModel rank_model_;
   TrainedParameters trained_;
   LossScale loss_scale_;
+  const std::shared_ptr<ActivationFile> activation_file_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<ValidationSet> validation_;
   std::unique_ptr<Executor> executor_;

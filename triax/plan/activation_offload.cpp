@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "triax/plan/activation_offload.h"
+
+#include <algorithm>
+
+namespace triax {
+namespace {
+
+constexpr int64_t kBlock = 4096;  // of the file
+constexpr int64_t kMostWindow = 32 << 20;
+constexpr int64_t kLeastBuffer = 64 << 10;
+constexpr int64_t kMostBuffer = 4 << 20;
+// With dropout and document masks a layer keeps fewer tensors, and so do the
+// ends of a stage.
+constexpr int64_t kTensorsOfALayer = 24;
+constexpr int64_t kTensorsOfEnds = 24;
+
+int64_t in_blocks(int64_t nbytes) {
+  return (nbytes + kBlock - 1) / kBlock * kBlock;
+}
+
+}  // namespace
+
+bool moves_activations(const MemoryConfig& config) {
+  const std::vector<std::string>& states = config.offload_states;
+  return config.offload == Offload::kNvme &&
+         std::find(states.begin(), states.end(), "activations") != states.end();
+}
+
+ActivationOffload plan_activation_offload(int64_t kept_bytes,
+                                          int num_microbatches,
+                                          int num_layers) {
+  const int64_t live = num_microbatches * kept_bytes;
+  const int64_t tensors = kTensorsOfALayer * num_layers + kTensorsOfEnds;
+  return {.microbatch_bytes =
+              in_blocks(kept_bytes + kept_bytes / 16 + tensors * kBlock),
+          .num_microbatches = num_microbatches,
+          .window_bytes = in_blocks(std::clamp(live / 8, kBlock, kMostWindow)),
+          .buffer_bytes =
+              in_blocks(std::clamp(live / 64, kLeastBuffer, kMostBuffer))};
+}
+
+}  // namespace triax
