@@ -17,7 +17,7 @@
 #include "triax/config/load.h"
 #include "triax/memory/saved_tensor_hooks.h"
 #include "triax/memory/tracking_allocator.h"
-#include "triax/plan/activation_offload.h"
+#include "triax/plan/offload.h"
 #include "triax/train/session.h"
 
 namespace triax {
@@ -65,7 +65,7 @@ RunConfig load_in_folder(const std::string& run_file) {
 int run(const Arguments& arguments) {
   const LaunchLink link = take_launch_link();
   const RunConfig config = load_in_folder(arguments.run_file);
-  if (moves_activations(config.memory)) {
+  if (offloaded_states(config).activations) {
     install_saved_tensor_hooks();
   }
   if (!arguments.verify.break_name.empty()) {

@@ -8,9 +8,9 @@
 #include "triax/base/units.h"
 #include "triax/check/findings.h"
 #include "triax/config/problem.h"
+#include "triax/plan/memory_model.h"
 #include "triax/plan/offload.h"
 #include "triax/plan/sharding.h"
-#include "triax/plan/stage_split.h"
 #include "triax/plan/zero_stages.h"
 
 namespace triax {
@@ -44,26 +44,38 @@ std::string folder_trouble(const fs::path& folder) {
              : "no file may be made in " + in_quotes(folder.string());
 }
 
+struct RankFiles {
+  SpilledBytes states;
+  int64_t activations = 0;
+
+  int64_t total() const { return states.total() + activations; }
+};
+
 struct AllFiles {
   int64_t nbytes = 0;  // of all ranks
-  SpilledBytes largest;
+  RankFiles largest;
 };
 
 AllFiles all_files(const RunConfig& config) {
   AllFiles files;
   const ParallelConfig& parallel = config.parallel;
-  for (const ModelPart& part : split_stages(config.model, parallel)) {
-    const SpilledBytes bytes = spilled_bytes_of_rank(
-        config, parameter_layouts(config.model, part, parallel.tp, 0));
-    files.nbytes += bytes.total() * parallel.tp * parallel.dp;
-    if (bytes.total() > files.largest.total()) {
-      files.largest = bytes;
+  for (const StageMemory& stage : predict_memory(config)) {
+    RankFiles rank = {
+        .states = spilled_bytes_of_rank(
+            config,
+            parameter_layouts(config.model, stage.part, parallel.tp, 0))};
+    if (stage.activation_offload) {
+      rank.activations = stage.activation_offload->file_bytes();
+    }
+    files.nbytes += rank.total() * parallel.tp * parallel.dp;
+    if (rank.total() > files.largest.total()) {
+      files.largest = rank;
     }
   }
   return files;
 }
 
-std::string parts_text(const SpilledBytes& bytes) {
+std::string parts_text(const RankFiles& files) {
   std::string text;
   const auto add = [&](const char* name, int64_t nbytes) {
     if (nbytes > 0) {
@@ -71,9 +83,10 @@ std::string parts_text(const SpilledBytes& bytes) {
           "{}{} {}", text.empty() ? "" : ", ", name, format_bytes(nbytes));
     }
   };
-  add("optimizer", bytes.optimizer);
-  add("gradients", bytes.gradients);
-  add("parameters", bytes.parameters);
+  add("optimizer", files.states.optimizer);
+  add("gradients", files.states.gradients);
+  add("parameters", files.states.parameters);
+  add("activations", files.activations);
   return text;
 }
 
@@ -109,7 +122,8 @@ void check_offload_states(Findings& findings) {
 
 void check_offload_folder(Findings& findings) {
   const RunConfig& config = findings.config;
-  if (!offloaded_states(config).any_of_shard()) {
+  const OffloadedStates states = offloaded_states(config);
+  if (!states.any_of_shard() && !states.activations) {
     return;
   }
   const bool is_set = !config.memory.offload_dir.empty();

@@ -21,12 +21,6 @@ int64_t in_blocks(int64_t nbytes) {
 
 }  // namespace
 
-bool moves_activations(const MemoryConfig& config) {
-  const std::vector<std::string>& states = config.offload_states;
-  return config.offload == Offload::kNvme &&
-         std::find(states.begin(), states.end(), "activations") != states.end();
-}
-
 ActivationOffload plan_activation_offload(int64_t kept_bytes,
                                           int num_microbatches,
                                           int num_layers) {

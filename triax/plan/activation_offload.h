@@ -3,12 +3,7 @@
 
 #include <cstdint>
 
-#include "triax/config/run_config.h"
-
 namespace triax {
-
-/// Whether what forward passes keep for backward moves to a file.
-bool moves_activations(const MemoryConfig& config);
 
 /// How a rank's activations lie in a file, and what of them stays in memory
 /// (memory/activation_file.h).

@@ -57,7 +57,7 @@ class StageCount {
   StageMemory count() {
     StageMemory memory = {
         .part = part_, .num_live_microbatches = num_live_, .lines = {}};
-    if (moves_activations(config_.memory)) {
+    if (offloaded_states(config_).activations) {
       memory.activation_offload = plan_activation_offload(
           (activations().nbytes + logits(num_live_).nbytes) / num_live_,
           num_live_,

@@ -3,6 +3,7 @@
 
 #include "triax/base/error.h"
 #include "triax/plan/memory_model.h"
+#include "triax/plan/offload.h"
 
 namespace triax {
 
@@ -10,7 +11,7 @@ std::shared_ptr<ActivationFile> make_activation_file(
     const RunConfig& config,
     const DeviceMesh& mesh,
     const RankModel& rank_model) {
-  if (!moves_activations(config.memory)) {
+  if (!offloaded_states(config).activations) {
     return nullptr;
   }
   if (!has_saved_tensor_hooks()) {
@@ -21,7 +22,7 @@ std::shared_ptr<ActivationFile> make_activation_file(
   const StageMemory stage = predict_memory(config)[mesh.coord().pp];
   const ActivationOffload offload = stage.activation_offload.value();
   auto file =
-      ActivationFile::make({.dir = config.memory.offload_dir,
+      ActivationFile::make({.dir = offload_folder(config),
                             .microbatch_bytes = offload.microbatch_bytes,
                             .num_microbatches = offload.num_microbatches,
                             .window_bytes = offload.window_bytes,
