@@ -107,10 +107,10 @@ void allocate(int fd,
   }
 }
 
-Descriptor make_file(const std::string& dir,
-                     int64_t nbytes,
-                     const std::string& what) {
-  Descriptor file(open_nameless(dir));
+OpenFile make_file(const std::string& dir,
+                   int64_t nbytes,
+                   const std::string& what) {
+  OpenFile file(open_nameless(dir));
   if (file.get() < 0) {
     throw Error("no file for ",
                 what,
@@ -142,13 +142,13 @@ bool make_direct(int fd, int64_t nbytes) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
+OpenFile::~OpenFile() {
   if (fd_ >= 0) {
     ::close(fd_);
   }
 }
 
-Descriptor::Descriptor(Descriptor&& other) noexcept
+OpenFile::OpenFile(OpenFile&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)) {}
 
 SpillFile::SpillFile(const std::string& dir,

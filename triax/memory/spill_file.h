@@ -28,12 +28,12 @@ struct SpillFileOptions {
 };
 
 /// An open file, closed at the end.
-class Descriptor {
+class OpenFile {
  public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept;
-  Descriptor& operator=(Descriptor&&) = delete;
+  explicit OpenFile(int fd) : fd_(fd) {}
+  ~OpenFile();
+  OpenFile(OpenFile&& other) noexcept;
+  OpenFile& operator=(OpenFile&&) = delete;
 
   int get() const { return fd_; }
 
@@ -79,7 +79,7 @@ class SpillFile {
   const std::string dir_;
   const std::string what_;
   const int64_t nbytes_;
-  const Descriptor file_;
+  const OpenFile file_;
   const bool is_direct_;
   std::atomic<int64_t> read_bytes_ = 0;
   std::atomic<int64_t> written_bytes_ = 0;
