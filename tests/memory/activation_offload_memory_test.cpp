@@ -87,6 +87,33 @@ TEST_P(ActivationOffloadMemory, IsWhatTheModelSays) {
   }
 }
 
+TEST(ActivationOffload, TheFileHasRoomForWhatIsKept) {
+  const Overrides dropout = {
+      "model.resid_pdrop=0.1", "model.embd_pdrop=0.1", "model.attn_pdrop=0.1"};
+  const std::vector<Overrides> models = {
+      dropout + Overrides{"model.family=gpt2",
+                          "parallel.tp=2",
+                          "parallel.sequence_parallel=true"},
+      dropout + Overrides{"parallel.tp=2",
+                          "memory.recompute=selective",
+                          "training.precision=bf16_autocast"},
+      {"model.num_key_value_heads=2",
+       "model.vocab_size=4096",
+       "data.mask_document_ends=true",
+       "memory.recompute=every_k"}};
+  for (const Overrides& model : models) {
+    SCOPED_TRACE(testing::PrintToString(model));
+    const Measured moved = measure(
+        checked_tiny_run(kModel +
+                         Overrides{"memory.offload=nvme",
+                                   "memory.offload_states=[\"activations\"]",
+                                   "memory.offload_dir=/dev/shm"} +
+                         model))[0];
+    // And not for much more.
+    EXPECT_GT(static_cast<double>(moved.on_disk), 0.5 * moved.file);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes,
                          ActivationOffloadMemory,
                          testing::Values("none", "selective", "full"),
