@@ -42,7 +42,7 @@ data/kjv.txt: tools/fetch_kjv.sh | setup
 	@mkdir -p data
 	tools/fetch_kjv.sh $@
 
-# Measures for half an hour; BENCH="step_dp2 --rounds 3" takes less of it.
+# Measures for more than an hour; BENCH="step_dp2 --rounds 3" takes less of it.
 bench: build data
 	tools/setup_bench.sh
 	cmake -B $(BUILD) -S .

@@ -123,8 +123,8 @@ def _read_peer_memory(command):
     return {"grown_mib": line["grown_rss_mb"], "first_loss": line["losses"][0]}
 
 
-def peer_memory_side(label, mode, model, arguments):
-    command = PEER + [mode, model] + arguments
+def peer_memory_side(label, prefix, mode, model, arguments):
+    command = prefix + PEER + [mode, model] + arguments
     return Side(label, command, _read_peer_memory)
 
 
@@ -137,8 +137,8 @@ def _read_triax_memory(command):
             "first_loss": steps[0]["loss"]}
 
 
-def triax_memory_side(label, run_file, overrides):
-    command = [TRAINING_MEMORY, run_file] + overrides
+def triax_memory_side(label, prefix, run_file, overrides):
+    command = prefix + [TRAINING_MEMORY, run_file] + overrides
     return Side(label, command, _read_triax_memory)
 
 

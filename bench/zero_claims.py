@@ -10,9 +10,11 @@ from sides import (ROOT, TRAINING_MEMORY, TRIAX, BenchError, peer_memory_side,
 
 LLAMA_M = ["model.hidden_size=768", "model.intermediate_size=2048",
            "model.num_hidden_layers=12", "model.num_attention_heads=12"]
-# Peak memory is reached in the second step: the first makes the peers'
-# optimizer state.
+# The first step makes the peers' optimizer state.
 MEMORY_STEPS = 3
+# What a command is started with.
+HEAPS = {"plain heap": [],
+         "own pages": ["env", f"MALLOC_MMAP_THRESHOLD_={1 << 20}"]}
 REFUSED = "Zero 3 was not measured: this build refuses parallel.zero=3."
 
 
@@ -103,14 +105,41 @@ def zero_peers(is_quick):
     return _add_refusal(claim, stages)
 
 
-def _saving_points(dp, stages, run_of, label_of):
-    whole = predicted_mib(run_of(dp, 0))
-    for stage in stages:
-        saved = whole - predicted_mib(run_of(dp, stage))
-        yield Point(f"dp {dp}: zero {stage} against zero 0", "grown_mib", "MiB",
-                    label_of(dp, stage), label_of(dp, 0), 0.05, kind="saving",
-                    expected=saved,
-                    note=f"--dry-run says {saved:.0f} MiB less")
+def _run_of(dp, stage, overrides):
+    return [f"parallel.dp={dp}", f"parallel.zero={stage}",
+            f"training.steps={MEMORY_STEPS}"] + overrides
+
+
+def _add_memory(claim, dp, stages, heap, is_quick):
+    """FSDP2, and ours in each stage. What a stage saves can only be told where
+    the heap has no holes."""
+    model, overrides = ("llama-tiny", TINY) if is_quick else ("llama-m", LLAMA_M)
+    theirs = f"FSDP2 on {dp} ranks, {heap}"
+    flags = ["--ranks", str(dp), "--steps", str(MEMORY_STEPS)]
+    claim.sides.append(
+        peer_memory_side(theirs, HEAPS[heap], "fsdp2", model, flags))
+    is_exact = bool(HEAPS[heap])
+
+    def label_of(stage):
+        return f"triax dp {dp} zero {stage}, {heap}"
+
+    for stage in [0] + stages if is_exact else [s for s in stages if s == 3]:
+        run = _run_of(dp, stage, overrides)
+        claim.sides.append(
+            triax_memory_side(label_of(stage), HEAPS[heap], LLAMA, run))
+        claim.alike.append((label_of(stage), theirs))
+    if 3 in stages:
+        claim.points.append(Point(
+            f"dp {dp}: zero 3 against FSDP2, {heap}", "grown_mib", "MiB",
+            label_of(3), theirs, 0.9, kind="share"))
+    if is_exact:
+        whole = predicted_mib(_run_of(dp, 0, overrides))
+        for stage in stages:
+            saved = whole - predicted_mib(_run_of(dp, stage, overrides))
+            claim.points.append(Point(
+                f"dp {dp}: zero {stage} against zero 0", "grown_mib", "MiB",
+                label_of(stage), label_of(0), 0.05, kind="saving",
+                expected=saved, note=f"--dry-run says {saved:.0f} MiB less"))
 
 
 def zero_memory(is_quick):
@@ -118,7 +147,6 @@ def zero_memory(is_quick):
     less VmRSS just before the model is made, on both sides."""
     require_step_programs(with_peer=True)
     require(TRAINING_MEMORY, "run `make bench`")
-    model, overrides = ("llama-tiny", TINY) if is_quick else ("llama-m", LLAMA_M)
     stages = _stages()
     claim = Claim(
         "zero_memory", "Peak memory of a rank with ZeRO, against PyTorch's "
@@ -126,28 +154,11 @@ def zero_memory(is_quick):
         rounds=3, notes=[
             "Memory is VmHWM after the last step less VmRSS just before the "
             "model is made, of the rank where that is most; a shared page "
-            "counts in every rank that has touched it."])
-
-    def run_of(dp, stage):
-        return [f"parallel.dp={dp}", f"parallel.zero={stage}",
-                f"training.steps={MEMORY_STEPS}"] + overrides
-
-    def label_of(dp, stage):
-        return f"triax dp {dp} zero {stage}"
-
-    for dp in (2,) if is_quick else (2, 4):
-        theirs = f"FSDP2 on {dp} ranks"
-        claim.sides.append(peer_memory_side(
-            theirs, "fsdp2", model,
-            ["--ranks", str(dp), "--steps", str(MEMORY_STEPS)]))
-        for stage in [0] + stages:
-            ours = label_of(dp, stage)
-            claim.sides.append(
-                triax_memory_side(ours, LLAMA, run_of(dp, stage)))
-            claim.alike.append((ours, theirs))
-        if 3 in stages:
-            claim.points.append(Point(
-                f"dp {dp}: zero 3 against FSDP2", "grown_mib", "MiB",
-                label_of(dp, 3), theirs, 0.9, kind="share"))
-        claim.points += _saving_points(dp, stages, run_of, label_of)
+            "counts in every rank that has touched it. \"Plain heap\": glibc's "
+            "malloc as it comes, whose heap has holes at the peak. \"Own "
+            "pages\": each tensor has pages of its own, on both sides."])
+    for heap in HEAPS:
+        for dp in (2,) if is_quick else (2, 4):
+            if HEAPS[heap] or 3 in stages:
+                _add_memory(claim, dp, stages, heap, is_quick)
     return _add_refusal(claim, stages)
