@@ -718,10 +718,13 @@ TEST(Check, EveryRuleIsNamedByATest) {
 }
 
 TEST(LossScaleOrder, IsCheckedInFp16) {
-  const Case input{.keys = {"training.precision=fp16",
-                            "training.initial_loss_scale=2",
-                            "training.min_loss_scale=4"},
-                   .rule = ""};
+  const Case input{{"training.precision=fp16",
+                    "training.initial_loss_scale=2",
+                    "training.min_loss_scale=4"},
+                   {},
+                   "",
+                   "",
+                   {}};
   std::string all;
   for (const Problem& problem :
        check_run(load(input), {.looks_at_files = false})) {

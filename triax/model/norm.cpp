@@ -54,8 +54,8 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
   }
 };
 
-/// LibTorch's kernels, which take weight and bias in fp32 beside a 16-bit x: so
-/// their gradients come in fp32.
+/// LibTorch's kernels, but in fp32 for backward: that of a 16-bit x sums the
+/// gradients of weight and bias in 16 bits, and 4,097 ones are 512 then.
 class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
  public:
   static at::Tensor forward(AutogradContext* context,
@@ -72,11 +72,11 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& x = saved[0];
-    const at::ScalarType dtype = statistics_dtype(x.scalar_type());
+    const at::ScalarType narrow = saved[0].scalar_type();
+    const at::ScalarType dtype = statistics_dtype(narrow);
     const auto [grad_x, grad_weight, grad_bias] =
-        at::native_layer_norm_backward(grads[0].contiguous(),
-                                       x,
+        at::native_layer_norm_backward(grads[0].to(dtype).contiguous(),
+                                       saved[0].to(dtype),
                                        saved[1].sizes(),
                                        saved[3],
                                        saved[4],
@@ -85,7 +85,10 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
                                        {context->needs_input_grad(0),
                                         context->needs_input_grad(1),
                                         context->needs_input_grad(2)});
-    return {grad_x, grad_weight, grad_bias, at::Tensor()};
+    return {grad_x.defined() ? grad_x.to(narrow) : grad_x,
+            grad_weight,
+            grad_bias,
+            at::Tensor()};
   }
 };
 
