@@ -54,7 +54,8 @@ TEST_F(SpilledShard, GradientsAddUpOnFile) {
           numels_of(parameters), {.bucket_numel = cap, .num_shards = 2});
       const SpillLayout spill = spill_layout(layout);
       SpilledArrays file = arrays(spill);
-      ShardedGradients gradients(parameters, layout, groups, {&file, 1, spill});
+      ShardedGradients gradients(
+          parameters, layout, groups, std::nullopt, {&file, 1, spill});
       EXPECT_EQ(gradients.nbytes(), 0);
       const auto slices = slices_of_shard(layout, groups.shard());
       for (int step = 0; step < 3; ++step) {

@@ -45,7 +45,7 @@ TEST(MemoryReport, SaysWhatLiesOnDisk) {
   run_ranks(2, [](std::unique_ptr<Group> world) {
     this_rank_memory().add_on_disk((world->rank() + 1) << 20);
     this_rank_memory().add_on_disk(-(1 << 20));
-    const std::vector<RankMemory> ranks = gather_memory(*world);
+    const std::vector<RankMemory> ranks = gather_memory(*world, {});
     EXPECT_EQ(ranks[0].on_disk_peak, 1 << 20);
     EXPECT_EQ(ranks[1].on_disk_peak, 2 << 20);
   });
