@@ -651,6 +651,13 @@ TEST_F(Files, MegatronsFilesComeInPairsAndHaveTheirOwnVocabulary) {
   EXPECT_EQ(rules_of({golden, four, "model.vocab_size=100"}), "");
   EXPECT_EQ(rules_of({golden, four, "model.vocab_size=2"}),
             "vocab-too-small model.vocab_size\n");
+  // Tokens 1 to 5, of which the last two are held out.
+  EXPECT_EQ(rules_of({golden,
+                      "data.sequence_length=1",
+                      "data.validation=0.4",
+                      "training.validate_every=1",
+                      "model.vocab_size=5"}),
+            "vocab-too-small model.vocab_size\n");
   EXPECT_EQ(rules_of({golden, four, "training.global_batch_size=2"}),
             "data-too-short data.path\n");
 }

@@ -88,7 +88,8 @@ void check_length(Findings& findings,
 // Some milliseconds of reading; ids beyond them are found by the loader.
 constexpr int64_t kMaxTokensLookedAt = 1 << 22;
 
-void check_ids(Findings& findings, const TokenFile& file, const Range& tokens) {
+// False when an id was found that the embedding has no row for.
+bool check_ids(Findings& findings, const TokenFile& file, const Range& tokens) {
   const int64_t vocab_size = findings.config.model.vocab_size;
   const auto outside =
       find_token_outside(file, tokens, vocab_size, kMaxTokensLookedAt);
@@ -107,6 +108,7 @@ void check_ids(Findings& findings, const TokenFile& file, const Range& tokens) {
                           "least {}",
                           outside->largest + 1));
   }
+  return !outside;
 }
 
 // What only reading the files can find: the ranks would fail by it.
@@ -127,9 +129,9 @@ void open_all_data(Findings& findings) {
                       config.training.global_batch_size),
           "use more data, a shorter sequence or a smaller batch");
     }
-    check_ids(findings, *corpus.training_file, corpus.training_tokens);
-    if (corpus.validation_file != nullptr &&
-        corpus.validation_file != corpus.training_file) {
+    const bool is_good =
+        check_ids(findings, *corpus.training_file, corpus.training_tokens);
+    if (is_good && corpus.validation_file != nullptr) {
       check_ids(findings, *corpus.validation_file, corpus.validation_tokens);
     }
   } catch (const Error& error) {
