@@ -64,9 +64,10 @@ void name_unknown_values(ForeignFindings& findings, const Args& args) {
 // Degrees that a script holds as the defaults of what its caller may set: what
 // does not divide by another is then somebody else's mistake.
 void name_defaults(ForeignFindings& findings) {
-  const Word defaults = word_at(findings.config, "launch.defaults");
+  const std::string defaults =
+      word_at(findings.config, "launch.defaults").value_or("");
   std::vector<std::string> names;
-  for (const std::string_view key : split_words(defaults.value_or(""))) {
+  for (const std::string_view key : split_words(defaults)) {
     if (key.ends_with("-parallel-size")) {
       names.push_back(fmt::format(
           "--{} {}", key, value_text(*findings.value(std::string(key)))));

@@ -220,11 +220,16 @@ class MoreFacts {
       add("lr_schedule", "constant", {ratio.key}, false);
     } else if (ratio && *ratio > 0.0 && *ratio < 1.0 &&
                !whole_at(config_, "lr_scheduler.total_steps") &&
-               facts_.steps.value_or(0) < (int64_t{1} << 40)) {
-      const double steps =
-          std::round(*ratio * static_cast<double>(facts_.steps.value_or(0)));
+               facts_.steps.value_or(0) < (int64_t{1} << 40) &&
+               facts_.warmup_steps.value_or(0) >= 0 &&
+               facts_.warmup_steps.value_or(0) < facts_.steps.value_or(0)) {
+      const int64_t length = facts_.steps.value_or(0);
+      const int64_t warmup = facts_.warmup_steps.value_or(0);
+      // What does not fit behind the warm-up is cut.
       Whole decay = facts_.steps;
-      decay.value = static_cast<int64_t>(steps);
+      decay.value = std::min(static_cast<int64_t>(std::round(
+                                 *ratio * static_cast<double>(length))),
+                             length - warmup);
       decay.key = ratio.key;
       decay.is_default = false;
       add_wsd(decay,

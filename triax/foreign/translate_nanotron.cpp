@@ -318,8 +318,13 @@ void take_old_layout(TargetWriter& out) {
   out.stand_in("optimizer.adam_beta2", 0.95, "AdamW needs it");
   out.stand_in("optimizer.adam_eps", 1e-8, "AdamW needs it");
   out.set("optimizer.torch_adam_is_fused", true);
+  if (out.word("architecture") == "qwen2") {
+    out.lose_fact("architecture", "llama instead: nanotron 0.4 has no qwen2");
+  }
+  // Its Starcoder2 has a base of the angles, its llama 10000.
+  const std::string theta = kModel + "rope_theta";
   for (const std::string& key : out.keys()) {
-    if (nanotron_old_keys().find(key) != nullptr) {
+    if (nanotron_old_keys().find(key) != nullptr && key != theta) {
       continue;
     }
     const KeyRow* row = nanotron_keys().find(key);
