@@ -145,6 +145,11 @@ TEST(ShardedParameters, HoldAShardAndSoManyUnits) {
                   EXPECT_EQ(sharded.nbytes(), sharded.layout().numel() / 2 * 8);
                   EXPECT_EQ(sharded.most_gathered_bytes(),
                             most_gathered(sharded.layout(), prefetch) * 8);
+                  const MemoryUse use = this_rank_memory().use();
+                  EXPECT_EQ(use.largest[MemoryCategory::kParameters],
+                            sharded.nbytes() + sharded.most_gathered_bytes());
+                  EXPECT_EQ(use.current[MemoryCategory::kParameters],
+                            sharded.nbytes());
                 });
   }
   run_sharded(2,
