@@ -3,6 +3,8 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <utility>
+
 #include "triax/base/error.h"
 
 namespace triax {
@@ -22,6 +24,9 @@ RefillableStorage::RefillableStorage(int64_t nbytes, const std::string& why)
                /*resizable=*/false) {
   free(why);
 }
+
+RefillableStorage::RefillableStorage(c10::Storage filled)
+    : storage_(std::move(filled)), is_filled_(true) {}
 
 at::Tensor RefillableStorage::tensor(at::ScalarType dtype,
                                      int64_t start,
