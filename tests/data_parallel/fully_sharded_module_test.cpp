@@ -285,6 +285,9 @@ TEST(FullyShardedModule, IsRightUnderAutocast) {
       EXPECT_EQ(sharded.step(optimizer, {.lr = kLr, .max_norm = kMaxNorm}),
                 norm);
     }
+    // Copies of bf16, of one unit at a time.
+    EXPECT_GT(sharded.most_cast_bytes(), 0);
+    EXPECT_LE(sharded.most_cast_bytes(), largest_units(sharded, 1) / 2);
   });
 }
 
@@ -368,6 +371,22 @@ TEST(FullyShardedModule, AnInfiniteGradientChangesNothing) {
   });
 }
 
+TEST(FullyShardedModule, ALossFromBeforeAStepIsAnError) {
+  run_ranks(2, [](std::unique_ptr<Group> world) {
+    const auto module = make_module("stack");
+    FullyShardedModule sharded(*module, *world, {.units = {"layers.*"}});
+    AdamW optimizer(sharded.optimized(), {});
+    const at::Tensor loss = module->loss(world->rank(), 0);
+    sharded.step(optimizer, {.lr = kLr});
+    try {
+      sharded.backward(loss);
+      ADD_FAILURE() << "it goes backward";
+    } catch (const c10::Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("modified by an inplace operation"));
+    }
+  });
+}
+
 TEST(FullyShardedModule, AModuleWithoutParametersIsNoTrouble) {
   run_ranks(2, [](std::unique_ptr<Group> world) {
     torch::nn::Module module;
@@ -429,6 +448,22 @@ TEST(FullyShardedModule, OtherMemoryIsAnError) {
       ADD_FAILURE() << "it goes on";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("got other memory"));
+    }
+  });
+}
+
+TEST(FullyShardedModule, AnOptimizerOfOtherTensorsIsAnError) {
+  run_ranks(2, [](std::unique_ptr<Group> world) {
+    const auto module = make_module("stack");
+    FullyShardedModule sharded(*module, *world, {.units = {"layers.*"}});
+    std::vector<OptimizedTensor> tensors = sharded.optimized();
+    tensors.pop_back();
+    AdamW optimizer(tensors, {});
+    try {
+      sharded.step(optimizer, {.lr = kLr});
+      ADD_FAILURE() << "it goes on";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("the optimizer does not update "));
     }
   });
 }

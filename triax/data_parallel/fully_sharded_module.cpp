@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "triax/base/error.h"
@@ -177,11 +178,33 @@ FullyShardedModule::FullyShardedModule(torch::nn::Module& module,
   for (const auto& [dtype, same] : by_dtype) {
     parts_.push_back(std::make_unique<Part>(same, dtype, group_, options));
   }
+  watch_casts();
   describe_units(units);
   begin_step();
 }
 
 FullyShardedModule::~FullyShardedModule() = default;
+
+void FullyShardedModule::watch_casts() {
+  std::vector<std::pair<ShardedParameters*, int>> units;
+  std::vector<std::pair<at::Tensor, int>> keys;
+  for (const auto& part : parts_) {
+    const std::vector<ParameterUnit>& made = part->values->layout().units;
+    for (size_t u = 0; u < made.size(); ++u) {
+      for (const int index : made[u].parameters) {
+        keys.emplace_back(part->parameters[index],
+                          static_cast<int>(units.size()));
+      }
+      units.emplace_back(part->values.get(), static_cast<int>(u));
+    }
+  }
+  casts_ = std::make_unique<CastCopies>([units = std::move(units)](int key) {
+    units[key].first->use(units[key].second);
+  });
+  for (const auto& [parameter, key] : keys) {
+    casts_->add(parameter, key);
+  }
+}
 
 void FullyShardedModule::describe_units(const std::vector<ModuleUnit>& units) {
   for (const ModuleUnit& unit : units) {
@@ -241,11 +264,13 @@ void FullyShardedModule::backward(const at::Tensor& loss) {
 
 double FullyShardedModule::step(Optimizer& optimizer, const Update& update) {
   check_usable();
+  check_optimizer(optimizer);
   rethrow_failure();
   const double norm = finish_gradients();
   const bool is_finite = std::isfinite(norm);
   if (is_finite) {
     optimizer.step(update.lr, clip_factor(norm, update.max_norm));
+    expire_graphs();
   }
   begin_step();
   if (!is_finite) {
@@ -255,6 +280,16 @@ double FullyShardedModule::step(Optimizer& optimizer, const Update& update) {
                 "the learning rate or set max_norm");
   }
   return norm;
+}
+
+/// As an update in place would, which autograd notices.
+void FullyShardedModule::expire_graphs() {
+  casts_->expire();
+  for (const auto& part : parts_) {
+    for (const int index : part->trained) {
+      part->parameters[index].unsafeGetTensorImpl()->bump_version();
+    }
+  }
 }
 
 double FullyShardedModule::finish_gradients() {
@@ -303,6 +338,8 @@ void FullyShardedModule::unshard() {
       }
     }
   }
+  casts_->expire();
+  casts_.reset();
   parts_.clear();
   is_over_ = true;
 }
@@ -327,10 +364,29 @@ void FullyShardedModule::check_usable() const {
   }
 }
 
+void FullyShardedModule::check_optimizer(const Optimizer& optimizer) const {
+  std::set<const void*> updated;
+  for (const OptimizedTensor& tensor : optimizer.tensors()) {
+    updated.insert(tensor.parameter.const_data_ptr());
+  }
+  for (const auto& part : parts_) {
+    for (const ShardSlice& slice : part->slices) {
+      const int index = part->trained[slice.parameter];
+      const at::Tensor mine = part->values->owned(index, slice.elements);
+      if (!updated.contains(mine.const_data_ptr())) {
+        throw Error("the optimizer does not update ",
+                    part->paths[index],
+                    ": make it of all that optimized() returns");
+      }
+    }
+  }
+}
+
 void FullyShardedModule::rethrow_failure() {
   for (const auto& part : parts_) {
     part->values->rethrow_failure();
   }
+  casts_->rethrow_failure();
 }
 
 int64_t FullyShardedModule::shard_bytes() const {
@@ -339,6 +395,10 @@ int64_t FullyShardedModule::shard_bytes() const {
     nbytes += part->values->nbytes() + part->gradients->nbytes();
   }
   return nbytes;
+}
+
+int64_t FullyShardedModule::most_cast_bytes() const {
+  return casts_ == nullptr ? 0 : casts_->most_bytes();
 }
 
 int64_t FullyShardedModule::most_gathered_bytes() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "triax/comm/group.h"
+#include "triax/memory/cast_copies.h"
 #include "triax/optim/optimizer.h"
 
 namespace torch::nn {
@@ -87,16 +88,19 @@ class WholeParameters {
 ///   rank's rows.
 /// - A parameter that gets no gradient in a step is updated with 0, as in a
 ///   FlatBuffer: Optimizer knows no gradient that is missing.
-/// - Autocast: right, but the graph keeps a cast copy of each weight until its
-///   backward is over, so that the whole model is there in the cast type.
+/// - Autocast makes a copy of each weight, which the graph keeps: its memory is
+///   given back with another unit's use, and it is cast anew in backward.
+///   Leave autocast, which drops its cache, after each forward.
+/// - A loss from before a step() can no longer go backward (c10::Error).
 /// - The module must keep its parameters: to(dtype), and whatever else
 ///   replaces their memory, is an Error in the next step().
 class FullyShardedModule {
  public:
-  /// Takes over the module's parameters; all ranks begin with those, and with
-  /// the buffers, of rank 0. Trained parameters must be fp32 or fp64. Throws
-  /// Error for a pattern that fits no submodule, a negative prefetch and a
-  /// dtype that does not travel. `group` must outlive this.
+  /// Takes over the module's parameters, of which those that require a gradient
+  /// now are trained. All ranks begin with rank 0's parameters and buffers.
+  /// Throws Error for a pattern that fits no submodule, a negative prefetch, a
+  /// trained parameter that is neither fp32 nor fp64, and a dtype that does not
+  /// travel. `group` must outlive this.
   FullyShardedModule(torch::nn::Module& module,
                      Group& group,
                      FullyShardedOptions options = {});
@@ -128,7 +132,8 @@ class FullyShardedModule {
   };
   /// Ends a step: one update by an optimizer made of optimized(), gradients
   /// back to 0. Returns the gradient's norm, over all ranks and parameters,
-  /// before clipping. Throws Error, on every rank, when the norm is not finite;
+  /// before clipping. Throws Error where the optimizer lacks some of
+  /// optimized(), and, on every rank, when the norm is not finite;
   /// the weights and the optimizer are then as before, and the gradients 0.
   double step(Optimizer& optimizer, const Update& update);
 
@@ -145,21 +150,27 @@ class FullyShardedModule {
   /// The most bytes of parameters that were gathered at a time, beside the
   /// shards; gather_all() counts too.
   int64_t most_gathered_bytes() const;
+  /// The most bytes of copies of parameters in another type (autocast's).
+  int64_t most_cast_bytes() const;
 
  private:
   friend class WholeParameters;
   struct Part;  // the parameters of one dtype
 
+  void watch_casts();
   void describe_units(const std::vector<ModuleUnit>& units);
   void check_usable() const;
+  void check_optimizer(const Optimizer& optimizer) const;
   void rethrow_failure();
   double finish_gradients();
+  void expire_graphs();
   void begin_step();
   void release_all();
 
   Group& group_;
   std::vector<ShardedUnit> units_;
   std::vector<std::unique_ptr<Part>> parts_;
+  std::unique_ptr<CastCopies> casts_;  // last: uses the parts
   bool is_over_ = false;
 };
 

@@ -471,6 +471,10 @@ void ShardedParameters::release_all() {
   previous_.clear();
 }
 
+void ShardedParameters::use(int unit) {
+  before_operation({&unit, 1});
+}
+
 void ShardedParameters::hold(int unit) {
   const std::lock_guard lock(mutex_);
   start_gathering(unit);

@@ -82,6 +82,8 @@ class ShardedParameters {
   /// Gathers all units until release_all(). Every rank must call both.
   void gather_all();
   void release_all();
+  /// Gathers a unit as an operation does that uses it.
+  void use(int unit);
   /// Gathers one unit for good, whatever its shards become.
   void hold(int unit);
 

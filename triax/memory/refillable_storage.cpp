@@ -25,6 +25,9 @@ RefillableStorage::RefillableStorage(int64_t nbytes, const std::string& why)
   free(why);
 }
 
+RefillableStorage::RefillableStorage(c10::Storage filled)
+    : storage_(std::move(filled)), is_filled_(true) {}
+
 at::Tensor RefillableStorage::tensor(at::ScalarType dtype,
                                      int64_t start,
                                      at::IntArrayRef sizes) const {

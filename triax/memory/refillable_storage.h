@@ -19,6 +19,13 @@ class RefillableStorage {
   /// Without memory; `why` is what a use of it is told.
   RefillableStorage(int64_t nbytes, const std::string& why);
 
+  /// Takes over one that has memory.
+  explicit RefillableStorage(c10::Storage filled);
+
+  const c10::Storage& storage() const { return storage_; }
+  /// Whether anyone else, as a tensor, holds the storage.
+  bool is_used() const { return storage_.use_count() > 1; }
+
   /// Of the storage's elements from `start` on, contiguous.
   at::Tensor tensor(at::ScalarType dtype,
                     int64_t start,

@@ -28,6 +28,7 @@ struct StorageWatch::State {
 
   Call before;
   Call after;
+  int64_t number = 0;  // of all watches
   std::mutex mutex;
   std::exception_ptr failure;
 };
@@ -58,8 +59,9 @@ void tell(Uses& uses, Member member) {
 /// The storages of all watches, and LibTorch's call for them.
 class Registry {
  public:
-  void begin(State&) {
+  void begin(State& state) {
     const std::lock_guard lock(mutex_);
+    state.number = next_number_++;
     if (num_watches_++ == 0) {
       callback_ = at::addGlobalCallback(
           at::RecordFunctionCallback(&before_operation, &after_operation)
@@ -88,6 +90,11 @@ class Registry {
         "a storage is watched twice");
   }
 
+  void remove(const c10::StorageImpl* storage) {
+    const std::lock_guard lock(mutex_);
+    entries_.erase(storage);
+  }
+
   void find(const at::TensorImpl& tensor, Uses& uses) const {
     if (!tensor.has_storage()) {
       return;
@@ -103,8 +110,11 @@ class Registry {
       return other.state == state;
     });
     if (use == uses.end()) {
-      uses.push_back({state, {}});
-      use = uses.end() - 1;
+      const auto place =
+          std::find_if(uses.begin(), uses.end(), [&](const Use& other) {
+            return other.state->number < state->number;
+          });
+      use = uses.insert(place, Use{state, {}});
     }
     if (std::find(use->keys.begin(), use->keys.end(), key) == use->keys.end()) {
       use->keys.push_back(key);
@@ -135,6 +145,7 @@ class Registry {
   mutable std::shared_mutex mutex_;
   std::unordered_map<const c10::StorageImpl*, Entry> entries_;
   int num_watches_ = 0;
+  int64_t next_number_ = 0;
   at::CallbackHandle callback_ = at::INVALID_CALLBACK_HANDLE;
 };
 
@@ -188,6 +199,10 @@ StorageWatch::~StorageWatch() {
 void StorageWatch::add(const at::Tensor& tensor, int key) {
   TRIAX_CHECK(tensor.has_storage(), "a tensor without a storage");
   registry().add(tensor.storage().unsafeGetStorageImpl(), state_, key);
+}
+
+void StorageWatch::remove(const c10::Storage& storage) {
+  registry().remove(storage.unsafeGetStorageImpl());
 }
 
 std::exception_ptr StorageWatch::take_failure() {

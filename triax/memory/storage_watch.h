@@ -28,14 +28,19 @@ class StorageWatch {
 
   /// `before` is called before an operation runs, on its thread, `after` when
   /// it has ended, by whatever way. What they throw stops no operation: it is
-  /// kept for take_failure(), the first one.
+  /// kept for take_failure(), the first one. Where an operation is told to
+  /// several watches, the one made last is told first.
   StorageWatch(Call before, Call after);
   ~StorageWatch();
   StorageWatch(const StorageWatch&) = delete;
   StorageWatch& operator=(const StorageWatch&) = delete;
 
-  /// The tensor's storage must live as long as this, and be in no other watch.
+  /// The tensor's storage must live until remove(), or as long as this, and be
+  /// in no other watch.
   void add(const at::Tensor& tensor, int key);
+
+  /// No longer: the storage may end now.
+  void remove(const c10::Storage& storage);
 
   /// What a call threw, once; else null.
   std::exception_ptr take_failure();
