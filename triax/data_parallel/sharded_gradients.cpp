@@ -168,7 +168,7 @@ at::Tensor ShardedGradients::take_block() {
     ++num_blocks_;
     most_blocks_ = std::max(most_blocks_, num_blocks_);
     const MemoryScope memory(MemoryCategory::kGradients);
-    return at::empty({layout_.largest_bucket()}, options_like(parameters_));
+    return at::empty({layout_.largest_bucket()}, gradient_options(parameters_));
   }
   at::Tensor block = std::move(free_.back());
   free_.pop_back();
