@@ -72,12 +72,12 @@ TEST_F(CheckOffload, SaysThatMemoryIsNoDisk) {
                         "\"/dev/shm\" is in memory (tmpfs)"));
 }
 
-// 16 bytes of state for each of some 10^13 parameters.
+// 16 bytes of state for each of some 3 10^13 parameters.
 TEST_F(CheckOffload, CountsWhatTheDiskMustHold) {
   EXPECT_THAT(
-      found({"model.hidden_size=1048576",
-             "model.intermediate_size=1048576",
-             "model.num_hidden_layers=4",
+      found({"model.hidden_size=262144",
+             "model.intermediate_size=262144",
+             "model.num_hidden_layers=64",
              "memory.offload_dir=" + folder_.path().string()}),
       AllOf(HasSubstr("error[offload-disk-full]: memory.offload_dir: 1 ranks "
                       "put "),

@@ -432,18 +432,27 @@ class RunTest(unittest.TestCase):
 
     def test_a_full_disk_ends_the_run_before_its_first_step(self):
         self.path("spill").mkdir()
-        # check looks at the disk; what the shell allows the ranks find.
-        line = (f"ulimit -f 100; {TRIAX} train run.toml run.dir=out "
-                "memory.offload=nvme memory.offload_dir=spill")
-        result = subprocess.run(["bash", "-c", line], cwd=self.folder,
-                                capture_output=True, text=True, timeout=120)
+        result = self.triax("train", "run.toml", "run.dir=out",
+                            "memory.offload=nvme", "memory.offload_dir=spill",
+                            "model.hidden_size=262144",
+                            "model.intermediate_size=262144",
+                            "model.num_hidden_layers=64")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertRegex(result.stderr,
-                         r"the offloaded state of rank \d takes a file of "
-                         r"\S+ KiB in spill, and the limit on this process' "
-                         r"files is 100.0 KiB; raise it")
-        self.assertEqual(self.metrics("out"), [])
-        self.assertEqual(os.listdir(self.path("spill")), [])
+                         r"error\[offload-disk-full\]: memory.offload_dir: 4 "
+                         r"ranks put \S+ TiB on file, \S+ TiB the largest "
+                         r"\(optimizer \S+ TiB\), and \S+ \SiB are free in "
+                         r'"spill"')
+        self.assertFalse(self.path("out").exists())
+
+    def test_a_folder_that_takes_no_file_ends_it_too(self):
+        # Who may write everywhere gets past check's look at it.
+        result = self.triax("train", "run.toml", "run.dir=out",
+                            "memory.offload=nvme", "memory.offload_dir=/proc")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, "offload-dir|can be made in /proc")
+        self.assertFalse(self.path("out/metrics.jsonl").exists() and
+                         self.metrics("out"))
 
     def test_verify_proves_the_split(self):
         result = self.triax("verify", "run.toml", "training.precision=fp64")
