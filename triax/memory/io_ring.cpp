@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <liburing.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -25,10 +26,10 @@ class RingTransfer final : public PendingIo {
   void wait() override;
   int error() const override { return error_number; }
 
-  // The ring's, under its lock.
+  // The ring's, under its lock. What is finished may outlive the ring.
   IoTransfer left;
-  bool is_finished = false;
   int error_number = 0;
+  std::atomic<bool> is_finished = false;
 
  private:
   RingIo& ring_;
@@ -143,9 +144,9 @@ class RingIo final : public AsyncIo {
   }
 
   void finish(RingTransfer& transfer, int error_number) {
+    --num_pending_;
     transfer.error_number = error_number;
     transfer.is_finished = true;
-    --num_pending_;
   }
 
   std::mutex mutex_;
@@ -154,11 +155,13 @@ class RingIo final : public AsyncIo {
 };
 
 bool RingTransfer::is_done() {
-  return ring_.look_at(*this);
+  return is_finished || ring_.look_at(*this);
 }
 
 void RingTransfer::wait() {
-  ring_.wait_for(*this);
+  if (!is_finished) {
+    ring_.wait_for(*this);
+  }
 }
 
 bool has_reads_and_writes(io_uring& ring) {
