@@ -26,14 +26,17 @@ const Overrides kOnFile = {"memory.offload=nvme",
                            "memory.offload_states=[\"activations\"]",
                            "memory.offload_dir=/dev/shm"};
 
-/// Trains with activations on file; each rank's must have been there.
+/// Trains with activations on file, and looks that they have been there.
 std::vector<RankEnd> train_on_file(const Overrides& overrides) {
   return train_two_steps(
-      overrides + kOnFile, [](Trainer& trainer, DeviceMesh&) {
+      overrides + kOnFile, [](Trainer& trainer, DeviceMesh& mesh) {
         ASSERT_NE(trainer.activation_file(), nullptr);
         EXPECT_EQ(trainer.activation_file()->bytes_without_room(), 0);
         const MemoryUse use = this_rank_memory().use();
-        EXPECT_GT(use.largest_on_disk, 0);
+        // Later stages may keep no more than the input that they hold.
+        if (mesh.is_first_stage()) {
+          EXPECT_GT(use.largest_on_disk, 0);
+        }
         EXPECT_EQ(use.on_disk, 0);
       });
 }
