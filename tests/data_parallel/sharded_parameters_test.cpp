@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/library.h>
 
 #include <functional>
 
@@ -202,6 +203,28 @@ TEST(ShardedParameters, AnOperationMayUseSeveralUnits) {
         chain.weights[0].sum();
         EXPECT_EQ(sharded.most_gathered_bytes(), sharded.layout().numel() * 8);
       });
+}
+
+/// Consists of an operation on one tensor, and reads the other afterwards.
+at::Tensor uses_both(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor negative = a.neg();
+  return negative + *b.const_data_ptr<double>();
+}
+
+TORCH_LIBRARY(triax_sharded_parameters_test, library) {
+  library.def("uses_both(Tensor a, Tensor b) -> Tensor", &uses_both);
+}
+
+TEST(ShardedParameters, WhatAnOperationUsesStaysUntilItsEnd) {
+  run_sharded(2, {}, [](const Chain& chain, ShardedParameters&, Group&) {
+    const auto uses =
+        c10::Dispatcher::singleton()
+            .findSchemaOrThrow("triax_sharded_parameters_test::uses_both", "")
+            .typed<decltype(uses_both)>();
+    const Chain whole(7);
+    EXPECT_TRUE(at::equal(uses.call(chain.weights[2], chain.weights[5]),
+                          uses_both(whole.weights[2], whole.weights[5])));
+  });
 }
 
 TEST(ShardedParameters, OutsideOfOperationsTheyAreAnError) {

@@ -226,6 +226,13 @@ TEST_F(Offload, VerifyComparesWithOneRankInMemory) {
   }
 }
 
+// Groups of one replica split nothing, and sum over all replicas nevertheless.
+TEST_F(Offload, GroupsOfOneReplicaEqualOneRank) {
+  const VerifyReport report = verify_layout(checked_tiny_run(
+      plan_overrides("dp2_zero2_group1") + on_file(kGradients)));
+  EXPECT_TRUE(report.is_equal()) << to_text(report);
+}
+
 // What makes a split wrong makes it wrong on file.
 TEST_F(Offload, VerifyFindsWhatIsForgotten) {
   for (const Break broken :

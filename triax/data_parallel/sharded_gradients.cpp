@@ -102,7 +102,7 @@ void ShardedGradients::finish() {
   settle_all();
   free_.clear();
   num_blocks_ = 0;
-  if (groups_.shards() != nullptr && groups_.replicas() != nullptr) {
+  if (groups_.replicas() != nullptr) {
     sum_over_replicas();
   }
   if (on_file_) {
