@@ -56,8 +56,9 @@ TEST_F(CastCopiesTest, OfSeveralInOneOperationAllAreThere) {
 }
 
 TEST_F(CastCopiesTest, BackwardFindsWhatTheGraphSaved) {
-  const at::Tensor loss =
-      (a_.to(at::kFloat).square().sum() * b_.to(at::kFloat).square().sum());
+  const at::Tensor first = a_.to(at::kFloat).square().sum();
+  const at::Tensor second = b_.to(at::kFloat).square().sum();
+  const at::Tensor loss = first * second;
   torch::autograd::backward({loss}, {});
   EXPECT_EQ(total(a_.grad()), 4 * 4.0 * 72.0);
   EXPECT_EQ(total(b_.grad()), 8 * 6.0 * 16.0);
