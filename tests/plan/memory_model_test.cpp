@@ -308,6 +308,19 @@ TEST(MemoryModel, TableHasARowForEachKindAndAColumnForEachStage) {
   EXPECT_THAT(table, testing::HasSubstr("adamw (2 x 4 B) x elements"));
 }
 
+// Parts of ceil(17 / 8) = 3 rows: the last ranks hold padding alone, of which
+// no pattern says whether it is frozen.
+TEST(MemoryModel, CountsWhatIsOnFileWhereARankHoldsPaddingAlone) {
+  RunConfig config = tiny_run();
+  config.model = llama_model(17, 2, 64, 16, 8, 8);
+  config.parallel.tp = 8;
+  config.memory.offload = Offload::kNvme;
+  config.optimizer.freeze = {"*norm*"};
+  const std::vector<StageMemory> stages = predict_memory(config);
+  EXPECT_EQ(bytes_of(stages.at(0), "optimizer"), 0);
+  EXPECT_GT(stages.at(0).disk_bytes(), 0);
+}
+
 // 7.5e9 parameters, fp16 weights and gradients, fp32 Adam, 64 replicas.
 TEST(MemoryModel, ZeroStagesAreThoseOfThePaper) {
   const auto gigabytes = [](int zero_stage) {

@@ -142,7 +142,11 @@ class StageCount {
     if (!offloaded_states(config_).any_of_shard()) {
       return;
     }
-    const SpilledBytes spilled = spilled_bytes_of_rank(config_, layouts_);
+    // Ranks of tp store equal shapes; the first one has no padding alone, of
+    // which no pattern could say whether it is frozen.
+    const std::vector<ParameterLayout> layouts =
+        parameter_layouts(model_, part_, tp_, 0);
+    const SpilledBytes spilled = spilled_bytes_of_rank(config_, layouts);
     for (MemoryLine& line : lines) {
       line.disk_bytes = line.what == "optimizer"    ? spilled.optimizer
                         : line.what == "gradients"  ? spilled.gradients
@@ -155,7 +159,7 @@ class StageCount {
     }
     lines.push_back(
         {"windows",
-         spill_buffer_bytes(config_, layouts_),
+         spill_buffer_bytes(config_, layouts),
          fmt::format("of what is on disk: at most {} of {} elements "
                      "in an update, or {} parts of gradients and {} of "
                      "units",

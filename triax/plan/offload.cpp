@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "triax/base/dtype.h"
+#include "triax/base/error.h"
 #include "triax/config/pattern_setting.h"
 #include "triax/plan/parameter_units.h"
 
@@ -34,6 +35,7 @@ StageParameters stage_parameters(const RunConfig& config,
   StageParameters parameters;
   parameters.all.assign(stored.rbegin(), stored.rend());
   for (const ParameterLayout& layout : parameters.all) {
+    TRIAX_CHECK(!layout.pieces.empty(), layout.name, " is padding alone");
     const std::string& name = layout.pieces.front().logical_name;
     parameters.is_trained.push_back(
         !pattern_setting(config.optimizer, name).is_frozen);

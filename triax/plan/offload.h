@@ -57,7 +57,7 @@ struct SpilledBytes {
 SpilledBytes spilled_bytes(const RunConfig& config, const FlatLayout& layout);
 
 /// Of what is trained of `stored`, one stage's parameters in the order of the
-/// forward pass.
+/// forward pass, as rank 0 of tp stores them: it owns a piece of each.
 SpilledBytes spilled_bytes_of_rank(const RunConfig& config,
                                    const std::vector<ParameterLayout>& stored);
 
