@@ -260,16 +260,28 @@ bool contains(const Overrides& overrides, const std::string& override) {
          overrides.end();
 }
 
-/// All that the ZeRO stage lets lie on file.
-Overrides offload_overrides(const Overrides& others) {
-  std::string states = "\"optimizer\"";
-  if (!contains(others, "memory.offload=nvme")) {
+/// All that the ZeRO stage lets lie on file, beside activations where these
+/// were drawn too.
+Overrides offload_overrides(const Overrides& others, const Degrees& degrees) {
+  const Overrides activations = activations_on_file();
+  const bool has_activations = contains(others, activations[1]);
+  const auto num_drawn =
+      std::count(others.begin(), others.end(), activations[0]);
+  if (num_drawn == (has_activations ? 1 : 0)) {
     return {};
   }
-  if (contains(others, "parallel.zero=2")) {
+  std::string states = "\"optimizer\"";
+  const bool has_shards =
+      degrees.dp > 1 && !contains(others, "parallel.zero_group=1");
+  if (contains(others, "parallel.zero=2") ||
+      contains(others, "parallel.zero=3")) {
     states += ", \"gradients\"";
-  } else if (contains(others, "parallel.zero=3")) {
-    states += ", \"gradients\", \"parameters\"";
+  }
+  if (contains(others, "parallel.zero=3") && has_shards) {
+    states += ", \"parameters\"";
+  }
+  if (has_activations) {
+    states += ", \"activations\"";
   }
   return {"memory.offload_states=[" + states + "]"};
 }
@@ -283,7 +295,7 @@ Overrides overrides_of(const Draw& draw) {
     overrides = overrides + independent()[i][draw[kNumDependent + i]];
   }
   return overrides + sequence_overrides(draw, degrees) +
-         offload_overrides(overrides);
+         offload_overrides(overrides, degrees);
 }
 
 rc::Gen<Draw> draw_generator() {
