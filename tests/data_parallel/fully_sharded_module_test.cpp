@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <limits>
 #include <map>
 
@@ -400,14 +401,17 @@ TEST(FullyShardedModule, AModuleWithoutParametersIsNoTrouble) {
 
 TEST(FullyShardedModule, AnErrorOfOneRankEndsTheOthersForward) {
   std::string text;
+  std::promise<void> is_made;  // by rank 0, which no error may reach before
   EXPECT_THROW(run_ranks(2,
                          [&](std::unique_ptr<Group> world) {
                            const auto module = make_module("stack");
                            FullyShardedModule sharded(
                                *module, *world, {.units = {"layers.*"}});
                            if (world->rank() == 1) {
+                             is_made.get_future().wait();
                              throw Error("this rank stops here");
                            }
+                           is_made.set_value();
                            try {
                              module->loss(0, 0);
                            } catch (const std::exception& error) {
