@@ -201,7 +201,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("warning[memory-exceeds-limit]", result.stderr)
         self.assertIn("more for parameters would make", result.stderr)
-        self.assertIn("no schedule, zero, recompute, microbatch, tp or pp",
+        self.assertIn("no schedule, zero, recompute, offload, microbatch, tp or pp",
                       result.stderr)
 
     def test_the_resolved_config_runs_again_exactly(self):

@@ -290,11 +290,15 @@ TEST(ShardedParameters, NameAReplicaThatUsesFewerUnits) {
             {},
             [](const Chain& chain, ShardedParameters& sharded, Group& world) {
               sharded.begin_pass();
-              for (int i = 0; i < chain.size() - world.rank(); ++i) {
-                chain.weights[i].sum();
+              try {
+                for (int i = 0; i < chain.size() - world.rank(); ++i) {
+                  chain.weights[i].sum();
+                }
+              } catch (const std::exception&) {
+                sharded.rethrow_failure();  // the operation's cause
+                throw;
               }
               sharded.end_pass();
-              sharded.rethrow_failure();
             });
       },
       testing::Throws<Error>());
