@@ -6,11 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <mutex>
 #include <ostream>
 #include <tuple>
 
 #include "tests/support/layout_run.h"
+#include "tests/support/some_steps.h"
 #include "triax/plan/sharding.h"
 #include "triax/plan/zero_stages.h"
 #include "triax/train/gather.h"
@@ -122,57 +122,6 @@ INSTANTIATE_TEST_SUITE_P(
                                           {"parallel.reduce_dtype=bf16"}})),
     test_name);
 
-/// What some steps leave on world rank 0.
-struct SomeSteps {
-  std::vector<double> losses;
-  std::vector<double> norms;
-  TensorMap masters;
-  TensorMap parameters;
-};
-
-SomeSteps run_of(const Overrides& overrides, int num_steps = 4) {
-  const RunConfig config = checked_tiny_run(overrides);
-  SomeSteps run;
-  train_layout(config, [&](Trainer& trainer, DeviceMesh& mesh) {
-    const bool speaks = mesh.rank() == 0;
-    for (int step = 0; step < num_steps; ++step) {
-      const StepStats stats = trainer.step();
-      EXPECT_FALSE(stats.is_skipped);
-      if (speaks) {
-        run.losses.push_back(stats.loss);
-        run.norms.push_back(stats.grad_norm);
-      }
-    }
-    const auto& slots = trainer.rank_model().slots;
-    const auto masters = trainer.trained().gather_masters();
-    GatheredTensors updated =
-        gather_logical(config, mesh, slots, [&](const ParameterSlot& slot) {
-          return masters.at(slot.layout.name);
-        });
-    GatheredTensors read = gather_logical(config, mesh, slots, weight_of);
-    if (speaks) {
-      EXPECT_THAT(updated.drifted, testing::IsEmpty());
-      EXPECT_THAT(read.drifted, testing::IsEmpty());
-      run.masters = std::move(updated.tensors);
-      run.parameters = std::move(read.tensors);
-    }
-  });
-  return run;
-}
-
-void expect_same_bits(const SomeSteps& a,
-                      const SomeSteps& b,
-                      const std::string& of) {
-  EXPECT_EQ(a.losses, b.losses) << of;
-  EXPECT_EQ(a.norms, b.norms) << of;
-  ASSERT_FALSE(b.masters.empty());
-  for (const auto& [name, master] : b.masters) {
-    EXPECT_TRUE(at::equal(a.masters.at(name), master)) << of << ": " << name;
-    EXPECT_TRUE(at::equal(a.parameters.at(name), b.parameters.at(name)))
-        << of << ": " << name;
-  }
-}
-
 // One microbatch: replicas are all there is to sum. What travels may be
 // narrower.
 TEST(PrecisionBits, AreTheSameInEveryZeroStage) {
@@ -185,7 +134,8 @@ TEST(PrecisionBits, AreTheSameInEveryZeroStage) {
                     "training.gradient_clipping=0.05",
                     std::string("parallel.reduce_dtype=") + sent};
       const SomeSteps plain = run_of(base);
-      for (const char* zero : {"parallel.zero=1", "parallel.zero=2"}) {
+      for (const char* zero :
+           {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"}) {
         for (const char* bucket : {"1", "3000", "25MiB"}) {
           expect_same_bits(
               run_of(base +
@@ -204,7 +154,7 @@ TEST(PrecisionBits, OfParametersAreTheRoundedMasters) {
   int64_t num_rounded = 0;
   for (const auto& [name, master] : run.masters) {
     const at::Tensor rounded = master.to(at::kBFloat16).to(at::kFloat);
-    EXPECT_TRUE(at::equal(rounded, run.parameters.at(name))) << name;
+    EXPECT_TRUE(at::equal(rounded, run.weights.at(name))) << name;
     num_rounded += master.ne(rounded).sum().item<int64_t>();
   }
   EXPECT_GT(num_rounded, 1000);  // the masters hold more
@@ -252,60 +202,6 @@ TEST(ReduceDtype, RoundsWhatReplicasSendAndTheirSum) {
     EXPECT_LT((sent - whole).norm().item<double>(),
               2e-2 * whole.norm().item<double>())
         << name;
-  }
-}
-
-/// 10.7 M parameters.
-Overrides large_run(int dp, int zero, const std::string& type) {
-  return precision(type) +
-         Overrides{"model.hidden_size=384",
-                   "model.intermediate_size=1152",
-                   "model.num_attention_heads=6",
-                   "model.vocab_size=4000",
-                   "model.initializer_range=0.02",
-                   "data.sequence_length=4",
-                   "training.microbatch_size=1",
-                   "parallel.bucket_bytes=1MiB",
-                   fmt::format("training.global_batch_size={}", dp),
-                   fmt::format("parallel.dp={}", dp),
-                   fmt::format("parallel.zero={}", zero)};
-}
-
-// Weights 2, gradients 4 (divided from stage 2 on), masters and Adam's moments
-// 12 (from stage 1 on).
-TEST(PrecisionBytes, AreThoseOfTheFormula) {
-  for (const int dp : {1, 2, 4}) {
-    for (const int zero : {0, 1, 2}) {
-      const RunConfig config = checked_tiny_run(large_run(dp, zero, "bf16"));
-      const double numel = 2.0 * 4000 * 384 + 384 +
-                           4.0 * (4 * 384 * 384 + 3 * 384 * 1152 + 2 * 384);
-      std::mutex mutex;
-      int64_t optimizer_bytes = 0;
-      train_layout(config, [&](Trainer& trainer, DeviceMesh&) {
-        trainer.step();
-        const TrainedParameters& trained = trainer.trained();
-        const StateBytesOfRank bytes = state_bytes_of_rank(
-            config,
-            parameter_layouts(config.model, trainer.rank_model().part, 1, 0));
-        EXPECT_EQ(trained.parameter_bytes(), bytes.parameters);
-        EXPECT_EQ(trained.gradient_bytes(), bytes.gradients);
-        EXPECT_EQ(trained.bucket_bytes(), bytes.buckets);
-        EXPECT_LE(trained.optimizer_bytes(), bytes.optimizer);
-        const auto expect_near = [&](int64_t nbytes, double expected) {
-          EXPECT_NEAR(static_cast<double>(nbytes), expected, 0.01 * expected)
-              << "dp " << dp << " zero " << zero;
-        };
-        expect_near(trained.parameter_bytes(), 2 * numel);
-        expect_near(trained.gradient_bytes(), 4 * numel / (zero == 2 ? dp : 1));
-        expect_near(trained.optimizer_bytes(),
-                    12 * numel / (zero == 0 ? 1 : dp));
-        const std::lock_guard lock(mutex);
-        optimizer_bytes += trained.optimizer_bytes();
-      });
-      // Nothing is owned twice.
-      EXPECT_EQ(optimizer_bytes,
-                static_cast<int64_t>(12 * numel) * (zero == 0 ? dp : 1));
-    }
   }
 }
 

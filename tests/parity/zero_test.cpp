@@ -191,15 +191,15 @@ TEST(ZeroBytes, ParametersTakeTheShardAndTwoUnits) {
   }
 }
 
-/// 10.7 M parameters, fp32.
-Overrides large_run(int dp, int zero) {
+/// 10.7 M parameters.
+Overrides large_run(int dp, int zero, const std::string& precision) {
   return {"model.hidden_size=384",
           "model.intermediate_size=1152",
           "model.num_attention_heads=6",
           "model.vocab_size=4000",
           "model.initializer_range=0.02",
           "data.sequence_length=4",
-          "training.precision=fp32",
+          "training.precision=" + precision,
           "training.microbatch_size=1",
           "parallel.bucket_bytes=1MiB",
           fmt::format("training.global_batch_size={}", dp),
@@ -207,15 +207,27 @@ Overrides large_run(int dp, int zero) {
           fmt::format("parallel.zero={}", zero)};
 }
 
-// What is allocated, against weights 4, or 4 / d in stage 3, gradients 4 / d
-// from stage 2 on and Adam's moments 8 / d from stage 1 on; and against the
-// memory model.
-TEST(ZeroBytes, AreThoseOfTheFormula) {
+struct ElementBytes {
+  const char* precision;
+  double parameter;
+  double gradient;
+  double optimizer;  // AdamW's moments, and a master beside a 16-bit parameter
+};
+
+class ZeroBytes : public testing::TestWithParam<ElementBytes> {};
+
+// What is allocated, against the formula: parameters divided by dp in stage 3,
+// gradients from stage 2 on, the optimizer's state from stage 1 on; and against
+// the memory model.
+TEST_P(ZeroBytes, AreThoseOfTheFormula) {
+  const ElementBytes& each = GetParam();
   for (const int dp : {1, 2, 4}) {
     for (const int zero : {0, 1, 2, 3}) {
-      const RunConfig config = checked_tiny_run(large_run(dp, zero));
+      const RunConfig config =
+          checked_tiny_run(large_run(dp, zero, each.precision));
       const double numel = 2.0 * 4000 * 384 + 384 +
                            4.0 * (4 * 384 * 384 + 3 * 384 * 1152 + 2 * 384);
+      const auto share_from = [&](int stage) { return zero >= stage ? dp : 1; };
       std::mutex mutex;
       int64_t optimizer_bytes = 0;
       train_layout(config, [&](Trainer& trainer, DeviceMesh&) {
@@ -228,17 +240,18 @@ TEST(ZeroBytes, AreThoseOfTheFormula) {
         EXPECT_EQ(trained.gradient_bytes(), bytes.gradients);
         EXPECT_EQ(trained.bucket_bytes(), bytes.buckets);
         EXPECT_LE(trained.optimizer_bytes(), bytes.optimizer);
-        const double share = zero == 0 ? 1 : dp;
         const auto expect_near = [&](int64_t nbytes, double expected) {
           EXPECT_NEAR(static_cast<double>(nbytes), expected, 0.01 * expected)
               << "dp " << dp << " zero " << zero;
         };
         expect_near(trained.parameter_bytes(),
-                    4 * numel / (zero == 3 ? dp : 1));
-        expect_near(trained.gradient_bytes(), 4 * numel / (zero >= 2 ? dp : 1));
+                    each.parameter * numel / share_from(3));
+        expect_near(trained.gradient_bytes(),
+                    each.gradient * numel / share_from(2));
+        expect_near(trained.optimizer_bytes(),
+                    each.optimizer * numel / share_from(1));
         EXPECT_LE(trained.most_gathered_bytes(), bytes.gathered);
         EXPECT_EQ(trained.most_gathered_bytes() > 0, zero == 3 && dp > 1);
-        expect_near(trained.optimizer_bytes(), 8 * numel / share);
         const std::lock_guard lock(mutex);
         optimizer_bytes += trained.optimizer_bytes();
         if (zero == 0) {
@@ -246,11 +259,20 @@ TEST(ZeroBytes, AreThoseOfTheFormula) {
         }
       });
       // Nothing is owned twice.
-      EXPECT_EQ(optimizer_bytes,
-                static_cast<int64_t>(8 * numel) * (zero == 0 ? dp : 1));
+      EXPECT_EQ(
+          optimizer_bytes,
+          static_cast<int64_t>(each.optimizer * numel) * (zero == 0 ? dp : 1));
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Precisions,
+                         ZeroBytes,
+                         testing::Values(ElementBytes{"fp32", 4, 4, 8},
+                                         ElementBytes{"bf16", 2, 4, 12}),
+                         [](const auto& info) {
+                           return std::string(info.param.precision);
+                         });
 
 // Case 23, through the trainer: copies of a tied weight on four ranks get the
 // same gradient in every stage.

@@ -16,21 +16,37 @@ SomeSteps run_of(const Overrides& overrides,
     const bool speaks = mesh.rank() == 0;
     for (int step = 0; step < num_steps; ++step) {
       const StepStats stats = trainer.step();
+      EXPECT_FALSE(stats.is_skipped);
       if (speaks) {
         run.losses.push_back(stats.loss);
         run.norms.push_back(stats.grad_norm);
       }
       after_step(trainer, mesh);
     }
-    GatheredTensors gathered;
+    const auto gather = [&](const SlotTensor& which) {
+      GatheredTensors gathered =
+          gather_logical(config, mesh, trainer.rank_model().slots, which);
+      if (speaks) {
+        run.drifted.insert(run.drifted.end(),
+                           gathered.drifted.begin(),
+                           gathered.drifted.end());
+      }
+      return std::move(gathered.tensors);
+    };
     trainer.with_whole_weights([&] {
-      gathered =
-          gather_logical(config, mesh, trainer.rank_model().slots, weight_of);
+      TensorMap weights = gather(weight_of);
+      TensorMap masters;
+      if (has_master_weights(config.training.precision)) {
+        const auto stored = trainer.trained().gather_masters();
+        masters = gather([&](const ParameterSlot& slot) {
+          return stored.at(slot.layout.name);
+        });
+      }
+      if (speaks) {
+        run.weights = std::move(weights);
+        run.masters = std::move(masters);
+      }
     });
-    if (speaks) {
-      run.weights = std::move(gathered.tensors);
-      run.drifted = std::move(gathered.drifted);
-    }
   });
   return run;
 }
@@ -44,6 +60,9 @@ void expect_same_bits(const SomeSteps& run,
   ASSERT_FALSE(plain.weights.empty());
   for (const auto& [name, weight] : plain.weights) {
     EXPECT_TRUE(at::equal(run.weights.at(name), weight)) << of << ": " << name;
+  }
+  for (const auto& [name, master] : plain.masters) {
+    EXPECT_TRUE(at::equal(run.masters.at(name), master)) << of << ": " << name;
   }
 }
 

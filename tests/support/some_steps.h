@@ -15,6 +15,7 @@ struct SomeSteps {
   std::vector<double> losses;
   std::vector<double> norms;
   TensorMap weights;
+  TensorMap masters;           // where there are any
   std::vector<Drift> drifted;  // between copies
 };
 
@@ -26,7 +27,7 @@ SomeSteps run_of(
     const std::function<void(Trainer&, DeviceMesh&)>& after_step =
         [](Trainer&, DeviceMesh&) {});
 
-/// Losses, norms and weights bit by bit, and no copy drifted.
+/// Losses, norms, weights and masters bit by bit, and no copy drifted.
 void expect_same_bits(const SomeSteps& run,
                       const SomeSteps& plain,
                       const std::string& of);
