@@ -423,6 +423,22 @@ TEST(FullyShardedModule, AnErrorOfOneRankEndsTheOthersForward) {
   EXPECT_THAT(text, HasSubstr("this rank stops here"));
 }
 
+// Its parameters would be put back over the update.
+TEST(FullyShardedModule, NoStepIsMadeWhileParametersAreWhole) {
+  run_ranks(2, [](std::unique_ptr<Group> world) {
+    const auto module = make_module("stack");
+    FullyShardedModule sharded(*module, *world, {.units = {"layers.*"}});
+    AdamW optimizer(sharded.optimized(), {});
+    sharded.backward(module->loss(0, 0));
+    {
+      const WholeParameters whole = sharded.gather_all();
+      EXPECT_THAT([&] { sharded.step(optimizer, {.lr = kLr}); },
+                  testing::ThrowsMessage<Error>(HasSubstr("gather_all()")));
+    }
+    sharded.step(optimizer, {.lr = kLr});
+  });
+}
+
 TEST(FullyShardedModule, DifferentOrdersAreAnError) {
   EXPECT_THROW(run_ranks(2,
                          [](std::unique_ptr<Group> world) {

@@ -75,6 +75,29 @@ TEST_F(CastCopiesTest, OtherTensorsAreLeftAlone) {
   EXPECT_NE(same.const_data_ptr(), nullptr);
 }
 
+TEST_F(CastCopiesTest, ChangedInPlaceStayAsTheyAre) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor first = a_.to(at::kFloat);
+  first.mul_(2.0);
+  const at::Tensor second = b_.to(at::kFloat);
+  EXPECT_EQ(total(first), 16.0);
+  EXPECT_EQ(total(second), 24.0);
+  EXPECT_THAT(gathered_, IsEmpty());
+}
+
+// Cast anew they would hold what the weight is now.
+TEST_F(CastCopiesTest, OfWeightsThatWereChangedSinceAreAnError) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor first = a_.to(at::kFloat);
+  const at::Tensor second = b_.to(at::kFloat);
+  a_.mul_(2.0);
+  EXPECT_ANY_THROW(total(first));
+  EXPECT_THAT([&] { casts_.rethrow_failure(); },
+              testing::ThrowsMessage<std::exception>(
+                  HasSubstr("changed after a copy")));
+  EXPECT_EQ(total(second), 24.0);
+}
+
 TEST_F(CastCopiesTest, FromBeforeAChangeAreAnError) {
   const at::Tensor copy = a_.to(at::kFloat);
   casts_.expire();

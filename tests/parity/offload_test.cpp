@@ -127,6 +127,12 @@ std::vector<OffloadCase> cases() {
         "parallel.reduce_dtype=bf16",
         "training.precision=fp16"},
        kGradients},
+      {"gradients_dp2_zero2_group1",
+       {"parallel.dp=2",
+        "parallel.zero=2",
+        "parallel.zero_group=1",
+        "parallel.reduce_dtype=bf16"},
+       kGradients},
       {"all_dp2_tp2_zero3",
        {"parallel.dp=2",
         "parallel.tp=2",
@@ -231,6 +237,17 @@ TEST_F(Offload, GroupsOfOneReplicaEqualOneRank) {
   const VerifyReport report = verify_layout(checked_tiny_run(
       plan_overrides("dp2_zero2_group1") + on_file(kGradients)));
   EXPECT_TRUE(report.is_equal()) << to_text(report);
+}
+
+// They are told of each microbatch's gradients, whatever the groups.
+TEST_F(Offload, PartsOfTheBatchAreMicrobatches) {
+  const RunConfig config = checked_tiny_run(plan_overrides("dp2_zero2_group1") +
+                                            on_file(kGradients));
+  train_layout(config, [&](Trainer& trainer, DeviceMesh&) {
+    trainer.step();
+    EXPECT_GT(config.num_microbatches(), 1);
+    EXPECT_EQ(trainer.trained().num_parts(), 2 * config.num_microbatches());
+  });
 }
 
 // What makes a split wrong makes it wrong on file.

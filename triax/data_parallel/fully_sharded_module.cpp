@@ -264,6 +264,12 @@ void FullyShardedModule::backward(const at::Tensor& loss) {
 
 double FullyShardedModule::step(Optimizer& optimizer, const Update& update) {
   check_usable();
+  if (num_whole_ > 0) {
+    throw Error(
+        "step() while what gather_all() returned is alive: the update would be "
+        "lost when that puts its parameters back; let it go out of scope "
+        "first");
+  }
   check_optimizer(optimizer);
   rethrow_failure();
   const double norm = finish_gradients();
@@ -319,10 +325,12 @@ WholeParameters FullyShardedModule::gather_all() {
   for (const auto& part : parts_) {
     part->values->gather_all();
   }
+  ++num_whole_;
   return WholeParameters(this);
 }
 
 void FullyShardedModule::release_all() {
+  --num_whole_;
   for (const auto& part : parts_) {
     part->values->release_all();
   }

@@ -138,7 +138,8 @@ class FullyShardedModule {
   double step(Optimizer& optimizer, const Update& update);
 
   /// Gathers all units until what it returns goes out of scope: to read, save
-  /// or write parameters. Every rank must call. Must not outlive this.
+  /// or write parameters. Every rank must call. Must not outlive this, and
+  /// must have ended before step(), which throws Error otherwise.
   [[nodiscard]] WholeParameters gather_all();
 
   /// Gives the module all its parameters back, whole, with their last values;
@@ -172,6 +173,7 @@ class FullyShardedModule {
   std::vector<std::unique_ptr<Part>> parts_;
   std::unique_ptr<CastCopies> casts_;  // last: uses the parts
   bool is_over_ = false;
+  int num_whole_ = 0;  // that gather_all() returned and are alive
 };
 
 }  // namespace triax

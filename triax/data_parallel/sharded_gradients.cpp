@@ -23,7 +23,8 @@ ShardedGradients::ShardedGradients(std::vector<at::Tensor> parameters,
     : parameters_(std::move(parameters)),
       layout_(std::move(layout)),
       groups_(groups),
-      sent_as_(groups.shards() == nullptr ? std::nullopt : sent_as),
+      sent_as_(sent_as),
+      sends_copies_(sent_as && groups.shards() != nullptr),
       bucket_of_(parameters_.size()),
       open_(layout_.buckets.size()),
       is_late_(layout_.buckets.size()),
@@ -210,7 +211,7 @@ void ShardedGradients::start(int bucket) {
   unset_gradients(bucket);
   is_late_[bucket] = false;
   at::Tensor sent = std::exchange(open_[bucket], at::Tensor());
-  if (sent_as_) {
+  if (sends_copies_) {
     const at::Tensor copy = narrow_copy(sent, bucket);
     give_back(std::exchange(sent, copy));
   }
@@ -234,7 +235,7 @@ void ShardedGradients::settle_oldest() {
   const int64_t length = whole.numel() / layout_.num_shards;
   add_to_shard(oldest.bucket,
                whole.narrow(0, groups_.shard() * length, length));
-  if (!sent_as_) {
+  if (!sends_copies_) {
     give_back(oldest.sent);
   }
   reductions_.pop_front();
@@ -333,7 +334,7 @@ int64_t ShardedGradients::bucket_bytes() const {
   const auto size =
       static_cast<int64_t>(gradient_options(parameters_).dtype().itemsize());
   const auto copy_size =
-      static_cast<int64_t>(sent_as_ ? c10::elementSize(*sent_as_) : 0);
+      static_cast<int64_t>(sends_copies_ ? c10::elementSize(*sent_as_) : 0);
   return layout_.largest_bucket() *
              (most_blocks_ * size + most_copies_ * copy_size) +
          (on_file_ ? on_file_->most_bytes() : 0);

@@ -86,8 +86,9 @@ class ShardedGradients : public ReplicaGradients {
   const std::vector<at::Tensor> parameters_;
   const FlatLayout layout_;
   ReplicaGroups& groups_;
-  const std::optional<at::ScalarType> sent_as_;  // unset without shards
-  at::Tensor shard_;  // undefined where it lies on file
+  const std::optional<at::ScalarType> sent_as_;
+  const bool sends_copies_;  // of buckets, between shards
+  at::Tensor shard_;         // undefined where it lies on file
   std::unique_ptr<SpilledGradients> on_file_;
   std::vector<int> bucket_of_;
   std::vector<at::Tensor> open_;  // by bucket; undefined where it is not

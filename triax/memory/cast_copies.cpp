@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "triax/base/error.h"
 #include "triax/memory/refillable_storage.h"
 #include "triax/memory/storage_watch.h"
 #include "triax/memory/tracker.h"
@@ -28,12 +29,21 @@ constexpr const char* kExpired =
     "a weight's copy in another type is from before the last step: backward "
     "must come before step(), and autocast must be left, or its cache cleared, "
     "after each forward";
+constexpr const char* kChanged =
+    "a weight was changed after a copy of it in another type was made, and the "
+    "copy's memory was given back since: make the copy anew";
 
 struct Copy {
   RefillableStorage storage;
   at::ScalarType dtype;
   at::Tensor source;
   int key;
+  c10::VariableVersion version;  // the copy's own, counting on
+  uint32_t version_made;
+  int64_t source_version;
+
+  /// It is no longer what a cast would give.
+  bool is_changed() const { return version.current_version() != version_made; }
 };
 
 }  // namespace
@@ -55,7 +65,10 @@ struct CastCopies::State {
                    Copy{RefillableStorage(copy.storage()),
                         copy.scalar_type(),
                         source,
-                        key});
+                        key,
+                        copy.unsafeGetTensorImpl()->version_counter(),
+                        static_cast<uint32_t>(copy._version()),
+                        source._version()});
   }
 
   void expire() {
@@ -97,6 +110,9 @@ struct CastCopies::State {
   }
 
   void refill(Copy& copy) {
+    if (copy.source._version() != copy.source_version) {
+      throw Error(kChanged);
+    }
     gather(copy.key);
     {
       const MemoryScope memory(MemoryCategory::kParameters);
@@ -117,7 +133,7 @@ struct CastCopies::State {
 
   void give_back_others(std::span<const int> keys) {
     for (auto& [id, copy] : copies) {
-      if (copy.storage.is_filled() &&
+      if (copy.storage.is_filled() && !copy.is_changed() &&
           std::find(keys.begin(), keys.end(), copy.key) == keys.end()) {
         give_back(copy, kGivenBack);
       }
@@ -237,7 +253,9 @@ void Sources::after_operation(const at::RecordFunction& operation,
   const bool is_whole = copy.defined() && copy.is_cpu() &&
                         copy.is_contiguous() && copy.storage_offset() == 0 &&
                         copy.storage().nbytes() == copy.nbytes();
-  if (is_whole && copy.scalar_type() != source.tensor.scalar_type()) {
+  const bool is_narrower = c10::elementSize(copy.scalar_type()) <
+                           c10::elementSize(source.tensor.scalar_type());
+  if (is_whole && is_narrower && !copy.is_inference()) {
     source.state->note(source.tensor, source.key, copy);
   }
 }

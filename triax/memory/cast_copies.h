@@ -15,7 +15,8 @@ namespace triax {
 /// anew, when an operation uses it. So of weights that are split over ranks no
 /// whole model in the cast type stays behind.
 ///
-/// Seen are copies that to() makes of a whole tensor. While one of these
+/// Seen are copies in a narrower type that to() makes of a whole tensor; one
+/// that is changed in place keeps its memory. While one of these
 /// lives, LibTorch packs the results of every operation of the process.
 class CastCopies {
  public:

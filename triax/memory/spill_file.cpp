@@ -183,13 +183,14 @@ IoRequest SpillFile::start(IoTransfer transfer) {
                       0,
               "unaligned");
   transfer.fd = file_.get();
-  return IoRequest(io_->start(transfer),
-                   detail::join("the file of ",
-                                what_,
-                                " in ",
-                                dir_,
-                                " cannot be ",
-                                transfer.is_write ? "written" : "read"));
+  // Made first: nothing may throw once the transfer is under way.
+  std::string trouble = detail::join("the file of ",
+                                     what_,
+                                     " in ",
+                                     dir_,
+                                     " cannot be ",
+                                     transfer.is_write ? "written" : "read");
+  return IoRequest(io_->start(transfer), std::move(trouble));
 }
 
 IoBytes SpillFile::moved() const {

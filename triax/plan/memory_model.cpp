@@ -210,7 +210,9 @@ class StageCount {
                         format_bytes(buffers),
                         format_bytes(widest_kept()),
                         format_bytes(inputs),
-                        format_bytes(offload.file_bytes()))};
+                        format_bytes(offload.file_bytes())),
+            /*is_state=*/false,
+            offload.file_bytes()};
   }
 
   /// Of what a microbatch keeps in one piece, the logits apart.

@@ -156,7 +156,7 @@ SpilledBytes spilled_bytes(const RunConfig& config, const FlatLayout& layout) {
 SpilledBytes spilled_bytes_of_rank(const RunConfig& config,
                                    const std::vector<ParameterLayout>& stored) {
   SpilledBytes bytes = spilled_bytes(config, trained_layout_of(config, stored));
-  if (bytes.parameters > 0) {
+  if (offloaded_states(config).parameters) {
     bytes.parameters += parameter_bytes(config) * frozen_numel(config, stored);
   }
   return bytes;
@@ -166,11 +166,8 @@ int64_t spill_buffer_bytes(const RunConfig& config,
                            const std::vector<ParameterLayout>& stored) {
   const FlatLayout layout = trained_layout_of(config, stored);
   const SpillLayout spill = spill_layout(layout);
-  if (spill.numel == 0) {
-    return 0;
-  }
   const int64_t of_element =
-      spilled_bytes(config, layout).total() / spill.numel;
+      spilled_bytes(config, layout).total() / std::max<int64_t>(spill.numel, 1);
   const int64_t num_windows =
       (spill.numel + kSpillWindowElements - 1) / kSpillWindowElements;
   const int64_t windows = of_element *

@@ -32,7 +32,8 @@ std::string divergence_advice(const RunConfig& config,
       ways.push_back("set training.gradient_clipping (1.0 is usual)");
     }
   }
-  if (config.training.precision == Precision::kBf16Autocast) {
+  if (config.training.precision == Precision::kBf16Autocast ||
+      config.training.precision == Precision::kBf16) {
     ways.push_back("try training.precision = \"fp32\"");
   }
   return fmt::format("{}", fmt::join(ways, ", or "));

@@ -221,8 +221,7 @@ class Session {
   static OffloadUse offload_use(const Trainer& trainer) {
     const OffloadedShard* const shard = trainer.trained().offloaded();
     return shard == nullptr ? OffloadUse{}
-                            : OffloadUse{shard->arrays().nbytes(),
-                                         shard->arrays().file().moved()};
+                            : OffloadUse{shard->nbytes(), shard->moved()};
   }
 
   void train(Trainer& trainer) {
