@@ -83,7 +83,8 @@ std::string longer_name(const std::string& key,
   constexpr size_t kMinBytes = 12;
   std::string found;
   for (const std::string_view name : names) {
-    if (key.size() >= kMinBytes && name.ends_with("_" + key)) {
+    if (key.size() >= kMinBytes && name.ends_with("_" + key) &&
+        !are_opposites(key, name)) {
       if (!found.empty()) {
         return "";
       }
@@ -348,7 +349,12 @@ class KeyWalk {
     if (near.empty()) {
       near = longer_name(entry.key, names);
     }
-    if (!near.empty()) {
+    const std::string opposite = opposite_of(entry.key, names);
+    if (near.empty() && !opposite.empty()) {
+      problem.severity = is_loose ? problem.severity : Severity::kError;
+      problem.fix = fmt::format(
+          "there is only {}, its opposite: write that, or nothing", opposite);
+    } else if (!near.empty()) {
       problem.severity = is_loose ? problem.severity : Severity::kError;
       problem.fix = fmt::format("did you mean {}?", near);
       const std::string path = prefix.empty() ? near : prefix + "." + near;

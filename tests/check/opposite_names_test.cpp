@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// A name is never taken for its contrary, nor renamed to what takes another
+// kind of value.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/check/case_files.h"
+#include "triax/foreign/deepspeed.h"
+#include "triax/foreign/megatron.h"
+
+namespace triax {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kScript =
+    "torchrun --nproc-per-node 1 pretrain_gpt.py --num-layers 2"
+    " --hidden-size 64 --num-attention-heads 4 --seq-length 32"
+    " --max-position-embeddings 32 --micro-batch-size 1 --train-iters 9"
+    " --lr 1e-4 ";
+
+ForeignReport of_arguments(const std::string& more) {
+  return check_foreign(read_megatron(kScript + more + "\n", "a.sh"), {});
+}
+
+const Problem* unknown_key(const ForeignReport& report) {
+  for (const Problem& problem : report.problems) {
+    if (problem.rule == "unknown-key") {
+      return &problem;
+    }
+  }
+  return nullptr;
+}
+
+TEST(OppositeNames, OfMegatronAreNoSlips) {
+  for (const std::string name : {"tie-embeddings-and-output-weights",
+                                 "load-optim",
+                                 "overlap-p2p-communication"}) {
+    const ForeignReport report = of_arguments("--" + name);
+    const Problem* problem = unknown_key(report);
+    ASSERT_NE(problem, nullptr) << name;
+    EXPECT_FALSE(problem->edit.has_value()) << name;
+    EXPECT_THAT(problem->fix, Not(HasSubstr("did you mean")));
+    EXPECT_THAT(problem->fix, HasSubstr("leave it out: there is only --"));
+    EXPECT_THAT(problem->fix, HasSubstr(name + ", which turns it off"));
+  }
+}
+
+TEST(OppositeNames, OfDeepSpeedAreNoSlips) {
+  const ForeignReport report = check_foreign(
+      read_deepspeed("{\"train_batch_size\": 8, \"gradient_clipping\": 1.0,\n"
+                     "\"zero_optimization\": {\"no_overlap_comm\": true}}",
+                     "a.json"),
+      {.world = 1});
+  const Problem* problem = unknown_key(report);
+  ASSERT_NE(problem, nullptr);
+  EXPECT_EQ(problem->severity, Severity::kError);
+  EXPECT_FALSE(problem->edit.has_value());
+  EXPECT_EQ(problem->fix,
+            "there is only overlap_comm, its opposite: write that, or nothing");
+}
+
+TEST(NearNames, OfAnotherKindOfValueAreNotWritten) {
+  const ForeignReport other = of_arguments("--activation-func gelu");
+  ASSERT_NE(unknown_key(other), nullptr);
+  EXPECT_FALSE(unknown_key(other)->edit.has_value());
+  EXPECT_THAT(unknown_key(other)->fix, Not(HasSubstr("clamp")));
+  const ForeignReport same = of_arguments("--tensor-model-parallel 1");
+  ASSERT_NE(unknown_key(same), nullptr);
+  EXPECT_EQ(unknown_key(same)->fix,
+            "did you mean --tensor-model-parallel-size?");
+  EXPECT_TRUE(unknown_key(same)->edit.has_value());
+}
+
+}  // namespace
+}  // namespace triax
