@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "triax/config/run_config.h"
 #include "triax/foreign/megatron_arguments_view.h"
 #include "triax/foreign/nanotron.h"
 #include "triax/foreign/torchtitan.h"
@@ -203,6 +204,7 @@ class MoreFacts {
         add("linear_bias", false, {"model.name"}, false);
         add("qkv_bias", false, {"model.name"}, false);
         add("qk_norm", is_qwen, {"model.name"}, false);
+        add_titan_details(*torchtitan_details(*model));
       }
     } else {
       add("architecture",
@@ -237,6 +239,17 @@ class MoreFacts {
               {ratio.key, "lr_scheduler.decay_type"});
     }
     add_titan_batch();
+  }
+
+  void add_titan_details(const TorchTitanDetails& details) {
+    const Keys keys = {"model.name", "model.flavor"};
+    add("norm_eps", details.norm_eps, keys, false);
+    add("rope_theta", details.rope_theta, keys, false);
+    if (details.has_llama3_scaling) {
+      add("rope_scaling", "llama3", keys, false);
+      add("rope_factor", RopeScaling{}.factor, keys, false);
+      add("rope_is_usual", true, {}, true);
+    }
   }
 
   // Under pp the microbatch is a part of the local batch.
