@@ -86,6 +86,25 @@ class MoreFacts {
           !ratio);
     }
     add("decay_end", facts_.decay_steps);
+    read_warmup();
+  }
+
+  // Its own schedules rise by the logarithm unless warmup_type says linear.
+  void read_warmup() {
+    const std::string params = "scheduler.params.";
+    const std::string schedule = facts_.lr_schedule.value_or("");
+    const bool is_own = schedule == "WarmupLR" || schedule == "WarmupDecayLR" ||
+                        schedule == "WarmupCosineLR";
+    const Word type = word_at(config_, params + "warmup_type");
+    if (!is_own) {
+      return;
+    }
+    if (find_value(config_.table, params + "warmup_num_steps") == nullptr) {
+      add("warmup_steps", 1000, {params + "warmup_num_steps"}, true);
+    }
+    if (type.value_or("") != "linear" && type.value_or("") != "auto") {
+      add("warmup_shape", "log", {params + "warmup_type"}, !type);
+    }
   }
 
   // Those of FusedAdam and CPUAdam, where nobody says the number.
