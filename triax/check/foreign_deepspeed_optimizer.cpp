@@ -187,6 +187,7 @@ void check_optimizer_parameters(ForeignFindings& findings,
     return;
   }
   check_parameters(findings, "optimizer", *row);
+  check_optimizer_numbers(findings, *row);
   const bool is_fused =
       row->class_name == "FusedAdam" || row->class_name == "FusedLamb";
   if (is_fused && flag_of_params(findings, "amsgrad", false)) {
@@ -244,6 +245,7 @@ void check_schedule_parameters(ForeignFindings& findings,
     return;
   }
   check_parameters(findings, "scheduler", schedule);
+  check_schedule_numbers(findings, schedule);
   for (const std::string_view name : split_words(schedule.needed)) {
     if (!findings.is_set(fmt::format("scheduler.params.{}", name))) {
       findings.error("scheduler-choice",
@@ -369,6 +371,7 @@ void place_parameters(ForeignFindings& findings) {
 
 void check_deepspeed_optimizer(ForeignFindings& findings, int64_t stage) {
   check_optimizer(findings, stage);
+  check_scale_power(findings);
   check_schedule(findings);
   place_parameters(findings);
 }
