@@ -7,6 +7,8 @@
 #include "tests/check/case_files.h"
 #include "triax/foreign/deepspeed.h"
 #include "triax/foreign/megatron.h"
+#include "triax/foreign/nanotron.h"
+#include "triax/foreign/torchtitan.h"
 
 namespace triax {
 namespace {
@@ -59,6 +61,54 @@ TEST(OppositeNames, OfDeepSpeedAreNoSlips) {
   EXPECT_FALSE(problem->edit.has_value());
   EXPECT_EQ(problem->fix,
             "there is only overlap_comm, its opposite: write that, or nothing");
+}
+
+// The words of other systems, too far from the key's own to be a slip.
+TEST(OtherNames, AreSuggestedAndNotWritten) {
+  struct Named {
+    ForeignConfig config;
+    const char* fix;
+  };
+  const std::string base = "{\"train_batch_size\": 8, \"";
+  const std::vector<Named> cases = {
+      {read_deepspeed(base + "gradient_clip\": 1.0}", "a.json"),
+       "did you mean gradient_clipping?"},
+      {read_deepspeed(base + "grad_clip\": 1.0}", "a.json"),
+       "did you mean gradient_clipping?"},
+      {read_deepspeed(base + "max_grad_norm\": 1.0}", "a.json"),
+       "did you mean gradient_clipping?"},
+      {read_deepspeed(base + "train_micro_batch_size\": 1}", "a.json"),
+       "did you mean train_micro_batch_size_per_gpu?"},
+      {read_nanotron("optimizer:\n  grad_clip: 1.0\n", "a.yaml"),
+       "did you mean clip_grad?"},
+      {read_torchtitan("[training]\nglobal_batch = 8\n", "a.toml"),
+       "did you mean global_batch_size?"},
+      {read_torchtitan("[training]\nlocal_batch = 8\n", "a.toml"),
+       "did you mean local_batch_size?"},
+  };
+  for (const Named& named : cases) {
+    const ForeignReport report = check_foreign(named.config, {.world = 1});
+    const Problem* problem = unknown_key(report);
+    ASSERT_NE(problem, nullptr) << named.fix;
+    EXPECT_EQ(problem->fix, named.fix);
+    EXPECT_EQ(problem->severity, Severity::kError);
+    EXPECT_FALSE(problem->edit.has_value());
+  }
+}
+
+TEST(OtherNames, OfParametersAreKnown) {
+  const ForeignReport report = check_foreign(
+      read_deepspeed("{\"train_batch_size\": 8, \"gradient_clipping\": 1.0,"
+                     "\"optimizer\": {\"type\": \"AdamW\", \"params\":"
+                     " {\"learning_rate\": 1e-4, \"beta1\": 0.9}}}",
+                     "a.json"),
+      {.world = 1});
+  ASSERT_EQ(report.problems.size(), 2u) << all_text(report);
+  EXPECT_EQ(report.problems[0].fix, "did you mean lr?");
+  ASSERT_TRUE(report.problems[0].edit.has_value());
+  EXPECT_EQ(report.problems[0].edit->to, "lr");
+  EXPECT_EQ(report.problems[1].fix, "did you mean betas?");
+  EXPECT_FALSE(report.problems[1].edit.has_value());
 }
 
 TEST(NearNames, OfAnotherKindOfValueAreNotWritten) {
