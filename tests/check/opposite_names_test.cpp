@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/check/case_files.h"
 #include "triax/foreign/deepspeed.h"
 #include "triax/foreign/megatron.h"
@@ -42,11 +44,21 @@ TEST(OppositeNames, OfMegatronAreNoSlips) {
     const ForeignReport report = of_arguments("--" + name);
     const Problem* problem = unknown_key(report);
     ASSERT_NE(problem, nullptr) << name;
+    EXPECT_EQ(problem->severity, Severity::kError) << name;
     EXPECT_FALSE(problem->edit.has_value()) << name;
     EXPECT_THAT(problem->fix, Not(HasSubstr("did you mean")));
     EXPECT_THAT(problem->fix, HasSubstr("leave it out: there is only --"));
     EXPECT_THAT(problem->fix, HasSubstr(name + ", which turns it off"));
   }
+}
+
+TEST(OppositeNames, OfMegatronStopItTogether) {
+  const ForeignReport report =
+      of_arguments("--load-optim --overlap-p2p-communication");
+  EXPECT_EQ(
+      std::ranges::count(report.problems, Severity::kError, &Problem::severity),
+      2)
+      << all_text(report);
 }
 
 TEST(OppositeNames, OfDeepSpeedAreNoSlips) {

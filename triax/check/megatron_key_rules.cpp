@@ -338,14 +338,25 @@ class KeyJudge {
     return found;
   }
 
+  // "--load-optim": what only "--no-load-optim" turns off.
+  static bool has_only_negation(const ConfigEntry* entry) {
+    const std::string contrary = opposite(entry->key);
+    return !contrary.empty() && negates(contrary, entry->key);
+  }
+
   // One stranger in an own program is likely a slip; several are a fork's.
   void flush_unknown() {
-    const bool is_slip = strangers_.size() == 1 &&
-                         fork_ == MegatronFork::kNone &&
-                         is_own_program(args_.script());
+    const auto num_negated =
+        std::count_if(strangers_.begin(), strangers_.end(), has_only_negation);
+    const int64_t num_others =
+        static_cast<int64_t>(strangers_.size()) - num_negated;
+    const bool is_own = fork_ == MegatronFork::kNone &&
+                        is_own_program(args_.script()) && num_others <= 1;
     for (const ConfigEntry* entry : strangers_) {
       const std::string contrary = opposite(entry->key);
-      add(is_slip ? Severity::kWarning : Severity::kNote,
+      add(!is_own                    ? Severity::kNote
+          : has_only_negation(entry) ? Severity::kError
+                                     : Severity::kWarning,
           "unknown-key",
           *entry,
           entry->key_position,
