@@ -11,6 +11,7 @@
 #include "triax/base/log.h"
 #include "triax/check/check.h"
 #include "triax/check/foreign_check.h"
+#include "triax/foreign/model_details.h"
 #include "triax/foreign/system.h"
 #include "triax/foreign/translate.h"
 
@@ -59,10 +60,16 @@ std::vector<Problem> judge(const std::string& text,
 }
 
 TranslationSource source_of(const CheckInput& input,
+                            const std::string& model,
                             const ForeignContext& context) {
-  return input.config
-             ? translation_source(*input.config, {context.world, context.model})
-             : translation_source(*input.loaded);
+  if (!input.config) {
+    return translation_source(*input.loaded);
+  }
+  return translation_source(
+      *input.config,
+      {context.world,
+       context.model,
+       model.empty() ? std::vector<NamedFact>{} : load_model_details(model)});
 }
 
 // "nanotron@0.4".
@@ -117,7 +124,7 @@ int translate_input(const std::vector<CheckInput>& inputs,
     throw Error(input.file, " is a config of ", target.name, " already");
   }
   say_errors(problems);
-  const TranslationSource source = source_of(input, context);
+  const TranslationSource source = source_of(input, arguments.model, context);
   const Translation result = translate(source, to, target.version);
   fmt::print("{}", result.text);
   for (const std::string& clause : result.lost) {

@@ -164,6 +164,22 @@ TEST(TorchTitan, SaysOnceThatAFileIsOld) {
                                  "at 3 of its keys"));
 }
 
+TEST(TorchTitan, RenamesNothingInAnOldFile) {
+  const ForeignReport report = check_text(
+      "[model]\ntokenizer_path = \"./t\"\n"
+      "[training]\nbatch_size = 4\nwarmup_steps = 2\ncompile = true\n"
+      "[metrics]\nlog_frec = 10\n",
+      "a.toml");
+  ASSERT_GE(report.problems.size(), 3);
+  for (const Problem& problem : report.problems) {
+    EXPECT_FALSE(problem.edit.has_value()) << to_text(problem);
+  }
+  const ForeignReport newer =
+      check_text("[model]\ntokenizer_path = \"./t\"\n", "a.toml");
+  ASSERT_FALSE(newer.problems.empty());
+  EXPECT_TRUE(newer.problems[0].edit.has_value());
+}
+
 TEST(TorchTitan, RenamesASingleOldKey) {
   const ForeignReport report =
       check_text("[training]\nbatch_size = 4\n", "a.toml");

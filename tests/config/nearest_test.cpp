@@ -87,5 +87,23 @@ TEST(SureSlip, IsOfLettersAndOfOneWord) {
   EXPECT_FALSE(is_sure_slip("bp16", "bf16", words));
 }
 
+TEST(Opposites, AreNeverNearest) {
+  EXPECT_EQ(nearest("no_overlap_comm", {"overlap_comm"}), "");
+  EXPECT_EQ(nearest("load-optim", {"no-load-optim"}), "");
+  EXPECT_EQ(nearest("tie-embedings", {"untie-embeddings"}), "");
+  EXPECT_EQ(nearest("disable_cache", {"enable_cache"}), "");
+  EXPECT_EQ(nearest("overlap_com", {"no_overlap_comm", "overlap_comm"}),
+            "overlap_comm");
+  EXPECT_EQ(nearest("no-lod-optim", {"no-load-optim"}), "no-load-optim");
+  EXPECT_EQ(nearest("niform", {"uniform"}), "uniform");
+}
+
+TEST(Opposites, AreFoundByName) {
+  EXPECT_EQ(opposite_of("load-optim", {"load", "no-load-optim"}),
+            "no-load-optim");
+  EXPECT_EQ(opposite_of("untie_weights", {"tie-weights"}), "tie-weights");
+  EXPECT_EQ(opposite_of("loss", {"no-load-optim", "load"}), "");
+}
+
 }  // namespace
 }  // namespace triax

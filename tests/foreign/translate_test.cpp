@@ -263,6 +263,25 @@ TEST(Translate, TakesTheRanksAndTheModelFromBeside) {
   EXPECT_THAT(told.open, testing::Not(Contains(HasSubstr("num_hidden"))));
 }
 
+// DeepSpeed's schedules rise by the logarithm unless they are told otherwise.
+TEST(Translate, NamesAWarmupThatIsNotLinear) {
+  const auto config = [](const std::string& more) {
+    return "{\"train_batch_size\": 8, \"scheduler\": {\"type\": "
+           "\"WarmupDecayLR\", \"params\": {\"total_num_steps\": 500" +
+           more + "}}}";
+  };
+  const Translation usual = from_deepspeed(config(""), System::kMegatron);
+  EXPECT_THAT(usual.lost, Contains(HasSubstr("warmup_shape \"log\"")));
+  EXPECT_THAT(usual.text, HasSubstr("--lr-warmup-iters"));
+  EXPECT_THAT(
+      from_deepspeed(config(", \"warmup_type\": \"log\""), System::kTriax).lost,
+      Contains(HasSubstr("from scheduler.params.warmup_type")));
+  EXPECT_THAT(
+      from_deepspeed(config(", \"warmup_type\": \"linear\""), System::kMegatron)
+          .lost,
+      testing::Not(Contains(HasSubstr("warmup_shape"))));
+}
+
 // What a shell would take apart or obey stands in quotes.
 TEST(Translate, QuotesWordsForTheShell) {
   TranslationSource source = run_of_triax();

@@ -111,11 +111,25 @@ void check_max_grad_norm(ForeignFindings& findings) {
                  is_text ? Effect::kRefused : Effect::kFailsLater);
 }
 
+// The parameter that others call so; empty: none of these.
+std::string parameter_meant(const std::string& name,
+                            const std::vector<std::string_view>& known) {
+  const std::string meant =
+      name == "learning_rate"                                ? "lr"
+      : name == "epsilon" || name == "adam_eps"              ? "eps"
+      : name == "wd"                                         ? "weight_decay"
+      : name == "beta1" || name == "beta2" || name == "beta" ? "betas"
+                                                             : "";
+  return holds(known, meant) ? meant : "";
+}
+
 void add_unknown(ForeignFindings& findings,
                  const std::string& section,
                  const ConfigEntry& entry,
                  const ParameterRow& row) {
-  const std::string near = nearest(entry.key, split_words(row.parameters));
+  const auto known = split_words(row.parameters);
+  const std::string meant = parameter_meant(entry.key, known);
+  const std::string near = meant.empty() ? nearest(entry.key, known) : meant;
   const bool is_torch_verbose =
       entry.key == "verbose" && row.class_name.starts_with("torch's");
   const bool is_doubtful =
@@ -138,7 +152,7 @@ void add_unknown(ForeignFindings& findings,
                                   fmt::join(split_words(row.parameters), ", "))
                     : fmt::format("did you mean {}?", near);
   problem.effect = row.ignores_unknown ? Effect::kIgnored : Effect::kFailsLater;
-  if (!near.empty() &&
+  if (!near.empty() && meant != "betas" &&
       !findings.is_set(fmt::format("{}.params.{}", section, near))) {
     problem.edit = SafeEdit{entry.key_position, entry.key, near};
   }
@@ -187,6 +201,7 @@ void check_optimizer_parameters(ForeignFindings& findings,
     return;
   }
   check_parameters(findings, "optimizer", *row);
+  check_optimizer_numbers(findings, *row);
   const bool is_fused =
       row->class_name == "FusedAdam" || row->class_name == "FusedLamb";
   if (is_fused && flag_of_params(findings, "amsgrad", false)) {
@@ -244,6 +259,7 @@ void check_schedule_parameters(ForeignFindings& findings,
     return;
   }
   check_parameters(findings, "scheduler", schedule);
+  check_schedule_numbers(findings, schedule);
   for (const std::string_view name : split_words(schedule.needed)) {
     if (!findings.is_set(fmt::format("scheduler.params.{}", name))) {
       findings.error("scheduler-choice",
@@ -369,6 +385,7 @@ void place_parameters(ForeignFindings& findings) {
 
 void check_deepspeed_optimizer(ForeignFindings& findings, int64_t stage) {
   check_optimizer(findings, stage);
+  check_scale_power(findings);
   check_schedule(findings);
   place_parameters(findings);
 }

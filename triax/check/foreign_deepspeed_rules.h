@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "triax/check/foreign_findings.h"
+#include "triax/foreign/deepspeed_parameters.h"
 
 namespace triax {
 
@@ -45,5 +46,12 @@ void check_deepspeed_elastic(ForeignFindings& findings);
 void check_deepspeed_groups(ForeignFindings& findings, int64_t stage);
 void check_deepspeed_zero(ForeignFindings& findings, int64_t stage);
 void check_deepspeed_optimizer(ForeignFindings& findings, int64_t stage);
+
+// Its numbers: those of optimizer.params and scheduler.params by the class that
+// takes them, and the loss scale's power.
+void check_optimizer_numbers(ForeignFindings& findings,
+                             const ParameterRow& row);
+void check_schedule_numbers(ForeignFindings& findings, const ParameterRow& row);
+void check_scale_power(ForeignFindings& findings);
 
 }  // namespace triax

@@ -83,7 +83,8 @@ std::string longer_name(const std::string& key,
   constexpr size_t kMinBytes = 12;
   std::string found;
   for (const std::string_view name : names) {
-    if (key.size() >= kMinBytes && name.ends_with("_" + key)) {
+    if (key.size() >= kMinBytes && name.ends_with("_" + key) &&
+        !are_opposites(key, name)) {
       if (!found.empty()) {
         return "";
       }
@@ -91,6 +92,40 @@ std::string longer_name(const std::string& key,
     }
   }
   return found;
+}
+
+// What people call a key by another system's or program's word.
+struct OtherName {
+  System system;
+  std::string_view path;
+  std::string_view meant;  // in the same section
+};
+
+constexpr OtherName kOtherNames[] = {
+    {System::kDeepSpeed, "gradient_clip", "gradient_clipping"},
+    {System::kDeepSpeed, "grad_clip", "gradient_clipping"},
+    {System::kDeepSpeed, "clip_grad", "gradient_clipping"},
+    {System::kDeepSpeed, "max_grad_norm", "gradient_clipping"},
+    {System::kDeepSpeed,
+     "train_micro_batch_size",
+     "train_micro_batch_size_per_gpu"},
+    {System::kNanotron, "optimizer.grad_clip", "clip_grad"},
+    {System::kNanotron, "optimizer.gradient_clipping", "clip_grad"},
+    {System::kNanotron, "optimizer.max_grad_norm", "clip_grad"},
+    {System::kTorchTitan, "training.global_batch", "global_batch_size"},
+    {System::kTorchTitan, "training.local_batch", "local_batch_size"},
+    {System::kTorchTitan, "training.max_grad_norm", "max_norm"},
+    {System::kTorchTitan, "training.gradient_clipping", "max_norm"},
+};
+
+// Empty: it is nobody's.
+std::string other_name(System system, std::string_view path) {
+  for (const OtherName& other : kOtherNames) {
+    if (other.system == system && other.path == path) {
+      return std::string(other.meant);
+    }
+  }
+  return "";
 }
 
 class KeyWalk {
@@ -348,7 +383,18 @@ class KeyWalk {
     if (near.empty()) {
       near = longer_name(entry.key, names);
     }
-    if (!near.empty()) {
+    const std::string opposite = opposite_of(entry.key, names);
+    const std::string meant =
+        other_name(findings_.config.system,
+                   prefix.empty() ? entry.key : prefix + "." + entry.key);
+    if (!meant.empty()) {
+      problem.severity = Severity::kError;
+      problem.fix = fmt::format("did you mean {}?", meant);
+    } else if (near.empty() && !opposite.empty()) {
+      problem.severity = is_loose ? problem.severity : Severity::kError;
+      problem.fix = fmt::format(
+          "there is only {}, its opposite: write that, or nothing", opposite);
+    } else if (!near.empty()) {
       problem.severity = is_loose ? problem.severity : Severity::kError;
       problem.fix = fmt::format("did you mean {}?", near);
       const std::string path = prefix.empty() ? near : prefix + "." + near;

@@ -243,17 +243,29 @@ class KeyJudge {
     const KeyRow* meant =
         dashed == entry.key ? nullptr : megatron_keys().find(dashed);
     std::string near = meant != nullptr ? dashed : near_key(entry.key);
-    if (near.empty() || findings_.is_set(near) || is_negation(entry.key)) {
+    const bool is_negated = !opposite(dashed).empty();
+    if (near.empty() || findings_.is_set(near) || is_negated ||
+        (is_longer(entry.key, near) && !takes(entry, near))) {
       strangers_.push_back(&entry);
     } else {
       slips_.push_back({&entry, near});
     }
   }
 
-  // "--no-attention-softmax-in-fp32": nobody slips into a "no-".
-  static bool is_negation(const std::string& key) {
-    return key.starts_with("no-") &&
-           megatron_keys().find(key.substr(3)) != nullptr;
+  // "--load-optim", of which there is "--no-load-optim".
+  static std::string opposite(const std::string& key) {
+    return opposite_of(key, megatron_keys().names_in(""));
+  }
+
+  static bool is_longer(const std::string& key, const std::string& near) {
+    return near.size() > key.size() && near.starts_with(key + "-");
+  }
+
+  static bool takes(const ConfigEntry& entry, const std::string& near) {
+    const KeyRow& row = *megatron_keys().find(near);
+    const bool is_open = std::holds_alternative<ForeignValue>(entry.value.data);
+    return is_open ? row.type != KeyType::kFlag
+                   : misfit_text(row, entry.value).empty();
   }
 
   // Other programs on this base have names of their own that only resemble.
@@ -284,8 +296,24 @@ class KeyJudge {
               "no abbreviations)",
         fmt::format("did you mean --{}?", near),
         Effect::kRefused);
-    problem.edit =
-        SafeEdit{entry.key_position, "--" + entry.key, "--" + near, false};
+    if (takes(entry, near)) {
+      problem.edit =
+          SafeEdit{entry.key_position, "--" + entry.key, "--" + near, false};
+    }
+  }
+
+  // The way out for a name that has only its opposite.
+  static std::string opposite_fix(const std::string& key,
+                                  const std::string& opposite) {
+    return negates(opposite, key)
+               ? fmt::format(
+                     "leave it out: there is only --{}, which turns it "
+                     "off",
+                     opposite)
+               : fmt::format(
+                     "leave it out: there is only --{}, which turns it "
+                     "on",
+                     opposite);
   }
 
   static std::string near_key(const std::string& key) {
@@ -310,19 +338,32 @@ class KeyJudge {
     return found;
   }
 
+  // "--load-optim": what only "--no-load-optim" turns off.
+  static bool has_only_negation(const ConfigEntry* entry) {
+    const std::string contrary = opposite(entry->key);
+    return !contrary.empty() && negates(contrary, entry->key);
+  }
+
   // One stranger in an own program is likely a slip; several are a fork's.
   void flush_unknown() {
-    const bool is_slip = strangers_.size() == 1 &&
-                         fork_ == MegatronFork::kNone &&
-                         is_own_program(args_.script());
+    const auto num_negated =
+        std::count_if(strangers_.begin(), strangers_.end(), has_only_negation);
+    const int64_t num_others =
+        static_cast<int64_t>(strangers_.size()) - num_negated;
+    const bool is_own = fork_ == MegatronFork::kNone &&
+                        is_own_program(args_.script()) && num_others <= 1;
     for (const ConfigEntry* entry : strangers_) {
-      add(is_slip ? Severity::kWarning : Severity::kNote,
+      const std::string contrary = opposite(entry->key);
+      add(!is_own                    ? Severity::kNote
+          : has_only_negation(entry) ? Severity::kError
+                                     : Severity::kWarning,
           "unknown-key",
           *entry,
           entry->key_position,
           "Megatron-LM has no such argument, and its parser stops at it unless "
           "the program adds it",
-          "remove it, or see whether this program adds it",
+          contrary.empty() ? "remove it, or see whether this program adds it"
+                           : opposite_fix(entry->key, contrary),
           Effect::kRefused);
     }
   }

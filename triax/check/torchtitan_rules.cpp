@@ -67,9 +67,12 @@ void fold_old_keys(ForeignFindings& findings) {
                      : fmt::format("a TorchTitan before {}", before),
       texts.size(),
       fmt::join(texts, ", "));
-  all.edit.reset();  // renamed in part it would fit neither
   all.fix = "rename all of them, or start it with the older TorchTitan";
   problems.push_back(std::move(all));
+  // Renamed in part it would fit neither: so far all edits are of names.
+  for (Problem& problem : problems) {
+    problem.edit.reset();
+  }
 }
 
 // ConfigManager merges the fields of a module of the user's into its own.

@@ -3,12 +3,31 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 namespace triax {
 namespace {
 
 // No key is longer; a longer word is not a slip of one.
 constexpr size_t kMaxWordBytes = 100;
+
+constexpr std::string_view kNegations[] = {"no", "non", "not", "disable", "un"};
+
+bool is_hyphen(char letter) {
+  return letter == '-' || letter == '_';
+}
+
+// What follows `prefix` and a hyphen; "un" stands without one. Empty: nothing.
+std::string_view after_prefix(std::string_view word, std::string_view prefix) {
+  if (!word.starts_with(prefix) || word.size() <= prefix.size()) {
+    return "";
+  }
+  word.remove_prefix(prefix.size());
+  if (!is_hyphen(word.front())) {
+    return prefix == "un" ? word : "";
+  }
+  return word.substr(1);
+}
 
 }  // namespace
 
@@ -46,6 +65,44 @@ int edit_distance(std::string_view first, std::string_view second) {
   return cost[a.size()][b.size()];
 }
 
+bool negates(std::string_view word, std::string_view other) {
+  const std::string_view enabled = after_prefix(other, "enable");
+  for (const std::string_view negation : kNegations) {
+    const std::string_view rest = after_prefix(word, negation);
+    if (rest.empty() || !after_prefix(other, negation).empty()) {
+      continue;
+    }
+    if (edit_distance(rest, other) < edit_distance(word, other) ||
+        (!enabled.empty() &&
+         edit_distance(rest, enabled) < edit_distance(word, other))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool are_opposites(std::string_view a, std::string_view b) {
+  return negates(a, b) || negates(b, a);
+}
+
+std::string opposite_of(std::string_view word,
+                        const std::vector<std::string_view>& words) {
+  const auto adds = [](std::string_view longer, std::string_view rest) {
+    return std::any_of(std::begin(kNegations),
+                       std::end(kNegations),
+                       [&](std::string_view negation) {
+                         const auto after = after_prefix(longer, negation);
+                         return !after.empty() &&
+                                plain_letters(after) == plain_letters(rest);
+                       });
+  };
+  const auto found =
+      std::find_if(words.begin(), words.end(), [&](std::string_view candidate) {
+        return adds(candidate, word) || adds(word, candidate);
+      });
+  return found == words.end() ? "" : std::string(*found);
+}
+
 std::string nearest(std::string_view word,
                     const std::vector<std::string_view>& words) {
   if (word.size() > kMaxWordBytes) {
@@ -55,7 +112,7 @@ std::string nearest(std::string_view word,
   std::string found;
   for (const std::string_view candidate : words) {
     const int distance = edit_distance(word, candidate);
-    if (distance < least) {
+    if (distance < least && !are_opposites(word, candidate)) {
       least = distance;
       found = candidate;
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,17 @@ struct TorchTitanModel {
 /// As torchtitan 0.2.2 lists them; tests/foreign/torchtitan_keys.py does so
 /// again from the package.
 std::span<const TorchTitanModel> torchtitan_models();
+
+/// What is no size of a dense model that TorchTitan ships.
+struct TorchTitanDetails {
+  double norm_eps = 0;
+  double rope_theta = 0;
+  bool has_llama3_scaling = false;  // factor 8, 1, 4, over 8192 positions
+};
+
+/// Of llama3 and qwen3; nullopt: of the others it is not known.
+std::optional<TorchTitanDetails> torchtitan_details(
+    const TorchTitanModel& model);
 
 /// nullptr: another model, or one of the user's own.
 const TorchTitanModel* torchtitan_model(const ForeignConfig& config);

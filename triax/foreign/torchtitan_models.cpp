@@ -365,6 +365,19 @@ const TorchTitanModel* torchtitan_model(const ForeignConfig& config) {
   return nullptr;
 }
 
+// models/llama3/model/args.py and models/qwen3/__init__.py.
+std::optional<TorchTitanDetails> torchtitan_details(
+    const TorchTitanModel& model) {
+  if (model.name == "llama3") {
+    return TorchTitanDetails{1e-5, 5e5, true};
+  }
+  if (model.name == "qwen3") {
+    return TorchTitanDetails{
+        1e-6, model.flavor == "235B-A22B" ? 5e6 : 1e6, false};
+  }
+  return std::nullopt;
+}
+
 const TorchTitanSchedule* torchtitan_schedule(std::string_view name) {
   for (const TorchTitanSchedule& schedule : kSchedules) {
     if (same_word(schedule.name, name)) {

@@ -31,6 +31,7 @@ bool is_of_program(const std::string& name) {
                                                 "norm_eps",
                                                 "rope_theta",
                                                 "rope_scaling",
+                                                "rope_factor",
                                                 "init_std",
                                                 "linear_bias",
                                                 "qkv_bias",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "triax/config/run_config.h"
 #include "triax/foreign/megatron_arguments_view.h"
 #include "triax/foreign/nanotron.h"
 #include "triax/foreign/torchtitan.h"
@@ -85,6 +86,25 @@ class MoreFacts {
           !ratio);
     }
     add("decay_end", facts_.decay_steps);
+    read_warmup();
+  }
+
+  // Its own schedules rise by the logarithm unless warmup_type says linear.
+  void read_warmup() {
+    const std::string params = "scheduler.params.";
+    const std::string schedule = facts_.lr_schedule.value_or("");
+    const bool is_own = schedule == "WarmupLR" || schedule == "WarmupDecayLR" ||
+                        schedule == "WarmupCosineLR";
+    const Word type = word_at(config_, params + "warmup_type");
+    if (!is_own) {
+      return;
+    }
+    if (find_value(config_.table, params + "warmup_num_steps") == nullptr) {
+      add("warmup_steps", 1000, {params + "warmup_num_steps"}, true);
+    }
+    if (type.value_or("") != "linear" && type.value_or("") != "auto") {
+      add("warmup_shape", "log", {params + "warmup_type"}, !type);
+    }
   }
 
   // Those of FusedAdam and CPUAdam, where nobody says the number.
@@ -203,6 +223,7 @@ class MoreFacts {
         add("linear_bias", false, {"model.name"}, false);
         add("qkv_bias", false, {"model.name"}, false);
         add("qk_norm", is_qwen, {"model.name"}, false);
+        add_titan_details(*torchtitan_details(*model));
       }
     } else {
       add("architecture",
@@ -237,6 +258,17 @@ class MoreFacts {
               {ratio.key, "lr_scheduler.decay_type"});
     }
     add_titan_batch();
+  }
+
+  void add_titan_details(const TorchTitanDetails& details) {
+    const Keys keys = {"model.name", "model.flavor"};
+    add("norm_eps", details.norm_eps, keys, false);
+    add("rope_theta", details.rope_theta, keys, false);
+    if (details.has_llama3_scaling) {
+      add("rope_scaling", "llama3", keys, false);
+      add("rope_factor", RopeScaling{}.factor, keys, false);
+      add("rope_is_usual", true, {}, true);
+    }
   }
 
   // Under pp the microbatch is a part of the local batch.

@@ -364,6 +364,11 @@ TranslationSource translation_source(const ForeignConfig& config,
   }
   TranslationSource source{
       config.system, joined(more_facts(config, facts), name_all(facts)), {}};
+  // The other systems' configs say themselves what the model is.
+  if (config.system == System::kDeepSpeed ||
+      config.system == System::kTorchTitan) {
+    source.facts = joined(std::move(source.facts), context.model_details);
+  }
   for (const auto& [key, name] : companions(config, facts)) {
     const auto found = std::ranges::find(source.facts, name, &NamedFact::name);
     if (found != source.facts.end()) {

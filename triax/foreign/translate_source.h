@@ -48,6 +48,8 @@ struct TranslationSource {
 struct TranslationContext {
   std::optional<int64_t> world = {};
   std::optional<ModelConfig> model = {};
+  /// What that model is besides its sizes: load_model_details().
+  std::vector<NamedFact> model_details = {};
 };
 
 TranslationSource translation_source(const ForeignConfig& config,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "triax/config/run_config.h"
 #include "triax/foreign/torchtitan.h"
 #include "triax/foreign/translate_writers.h"
 
@@ -270,6 +271,35 @@ void write_experts(TargetWriter& out, const NamedFact& fact) {
   }
 }
 
+bool is_detail(const std::string& name) {
+  return name == "norm_eps" || name == "rope_theta" || name == "rope_scaling" ||
+         name == "rope_factor" || name == "rope_is_usual";
+}
+
+// The shipped model's own, which no key changes.
+void write_detail(TargetWriter& out, const NamedFact& fact) {
+  const TorchTitanModel* model = model_like(out);
+  const auto details =
+      model == nullptr ? std::nullopt : torchtitan_details(*model);
+  if (!details) {
+    out.lose("it belongs to the model's code: register yours");
+    return;
+  }
+  const bool is_scaled = details->has_llama3_scaling;
+  const bool is_so =
+      fact.name == "norm_eps"       ? fact.value == Json(details->norm_eps)
+      : fact.name == "rope_theta"   ? fact.value == Json(details->rope_theta)
+      : fact.name == "rope_scaling" ? is_scaled && fact.value == Json("llama3")
+      : fact.name == "rope_factor"
+          ? is_scaled && out.real("rope_factor", 0) == RopeScaling{}.factor
+          : is_scaled && fact.value == Json(true);
+  if (is_so) {
+    out.imply();
+  } else {
+    out.lose("the shipped model's is another, and no key changes it");
+  }
+}
+
 constexpr FactWriter kWriters[] = {
     {"zero_stage", write_zero},
     {"schedule", write_schedule},
@@ -291,6 +321,8 @@ void write_torchtitan(TargetWriter& out, const NamedFact& fact) {
     out.put(plain->second, fact.value);
   } else if (is_of_model(name)) {
     write_model(out);
+  } else if (is_detail(name)) {
+    write_detail(out, fact);
   } else if (name == "dp" || name == "decoupled_decay" ||
              name == "sequence_parallel") {
     out.imply();  // the world's, the optimizer's; it goes with tp

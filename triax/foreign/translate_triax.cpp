@@ -198,6 +198,10 @@ void write_rest(TargetWriter& out, const NamedFact& fact) {
     out.imply();
   } else if (name == "decay_end" && fact.value == Json(out.whole("steps", 0))) {
     out.imply();
+  } else if ((name == "rope_scaling" || name == "rope_factor") &&
+             out.word("rope_scaling") != "llama3" &&
+             out.word("rope_scaling") != "default") {
+    out.lose("triax scales RoPE as llama3 does, or not");
   } else if (name == "rope_scaling") {
     out.put("model.rope_scaling.type", fact.value);
   } else if (name == "rope_factor") {
