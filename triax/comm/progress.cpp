@@ -95,11 +95,15 @@ void Progress::run() {
       });
     }
     int64_t wake_ns = now_ns() + kDiagnosisIntervalNs;
-    wait_until(board_->bell(rank_), wake_ns, [&] {
-      const bool is_over =
-          must_stop_.load() || num_drivers_.load() > 0 || drive(wake_ns);
-      return is_over ? Look::kReady : Look::kIdle;
-    });
+    wait_until(
+        board_->bell(rank_),
+        wake_ns,
+        [&] {
+          const bool is_over =
+              must_stop_.load() || num_drivers_.load() > 0 || drive(wake_ns);
+          return is_over ? Look::kReady : Look::kIdle;
+        },
+        /*num_yields=*/0);
   }
 }
 

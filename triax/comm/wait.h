@@ -59,11 +59,17 @@ enum class Look {
 /// Never sleeps after a move: the ring for what comes next may be over.
 /// Measured on 2 cores, 2, 4 and 8 ranks: long spins cost 100 times more as
 /// soon as ranks share a core.
+///
+/// `num_yields` 0 is for a thread beside one that computes: who yields to that
+/// waits for a time slice, who sleeps and is rung for runs at once.
 template <class LookAt>
-bool wait_until(Bell& bell, const int64_t& until_ns, LookAt&& look) {
+bool wait_until(Bell& bell,
+                const int64_t& until_ns,
+                LookAt&& look,
+                int num_yields = kYields) {
   int num_moves = 0;
   while (true) {
-    for (int i = 0; i < kSpins + kYields; ++i) {
+    for (int i = 0; i < kSpins + num_yields; ++i) {
       const Look found = look();
       if (found == Look::kReady) {
         return true;
