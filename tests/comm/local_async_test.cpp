@@ -66,21 +66,24 @@ double thread_seconds() {
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-/// Arithmetic for 0.3 s of a core and then until `is_done`, without a call to
-/// the group; false after a hundred times as much.
-template <class IsDone>
-bool compute_until(IsDone&& is_done) {
+/// Arithmetic for that long on a core of this thread's own, or until `is_over`,
+/// without a call to the group.
+template <class IsOver>
+void compute(double seconds, IsOver&& is_over) {
   volatile double sum = 0.0;
-  const double start = thread_seconds();
-  double seconds = 0.0;
-  while (seconds < 0.3 || (!is_done() && seconds < 30.0)) {
+  const double end = thread_seconds() + seconds;
+  while (thread_seconds() < end && !is_over()) {
     for (int i = 0; i < 10'000; ++i) {
       sum = sum + 1.0 / (1.0 + i);
     }
-    seconds = thread_seconds() - start;
   }
-  return is_done();
 }
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kIsInstrumented = true;  // adding up takes many times as long
+#else
+constexpr bool kIsInstrumented = false;
+#endif
 
 /// How often this rank's thread stood still for a message.
 int num_waits(const Recorder& recorder) {
@@ -91,9 +94,9 @@ int num_waits(const Recorder& recorder) {
       }));
 }
 
-// What no other process can spoil: however little of a core the progress gets
-// beside the arithmetic, all of it is made there and none in wait(). On an idle
-// machine the 64 MiB are there long before the 0.3 s are over.
+// 64 MiB take a tenth of the 0.3 s on an idle machine. Time is the rank's own,
+// and one try of five is enough, so that other processes spoil nothing:
+// progress that does not get a core beside two ranks needs over a second of it.
 TEST(LocalAsync, ProgressIsMadeWhileTheRankComputes) {
   for (RankKind kind : rank_kinds()) {
     const auto world = make_local_world(2);
@@ -101,14 +104,23 @@ TEST(LocalAsync, ProgressIsMadeWhileTheRankComputes) {
       const Recorder recorder(world->board(), group.rank());
       const int64_t numel = 16 << 20;  // 64 MiB
       std::vector<float> data(size_t(numel), 1.0f);
-      group.barrier();
-      const int waits_before = num_waits(recorder);
-      Work work = group.all_reduce_async({data.data(), numel});
-      require(compute_until([&] { return work.is_done(); }),
-              "done without a wait");
-      require(data[0] == 2.0f && data[size_t(numel) - 1] == 2.0f, "sum");
-      work.wait();
-      require(num_waits(recorder) == waits_before, "nothing is exposed");
+      bool is_in_time = false;  // on both ranks
+      for (int attempt = 1; attempt <= 5 && !is_in_time; ++attempt) {
+        group.barrier();
+        const int waits_before = num_waits(recorder);
+        Work work = group.all_reduce_async({data.data(), numel});
+        compute(0.3, [] { return false; });
+        float num_in_time = work.is_done() ? 1.0f : 0.0f;
+        compute(30.0, [&] { return work.is_done(); });
+        require(work.is_done(), "done without a wait");
+        const auto sum = static_cast<float>(1 << attempt);
+        require(data[0] == sum && data[size_t(numel) - 1] == sum, "sum");
+        work.wait();
+        require(num_waits(recorder) == waits_before, "nothing is exposed");
+        group.all_reduce({&num_in_time, 1});
+        is_in_time = num_in_time == 2.0f;
+      }
+      require(is_in_time || kIsInstrumented, "there after 0.3 s");
     });
     EXPECT_EQ(outcome, Outcome(2));
   }

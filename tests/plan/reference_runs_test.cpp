@@ -25,16 +25,32 @@ RunConfig tiny_run(Precision precision) {
 
 TEST(ReferenceRuns, DifferByRoundingOnly) {
   const RunConfig config = tiny_run(Precision::kBf16Autocast);
-  const RunConfig alone = one_rank_config(config, 2);
+  const RunConfig alone = reference_config(config);
   EXPECT_EQ(alone.world_size(), 1);
   EXPECT_EQ(alone.num_microbatches(), 4);
+  EXPECT_EQ(alone.optimizer.num_states(), 0);  // its weights are given
   const std::vector<RunConfig> noise = noise_configs(config);
   ASSERT_EQ(noise.size(), 2u);
-  EXPECT_EQ(noise[0], one_rank_config(config, 1));
+  RunConfig smaller = alone;
+  smaller.training.microbatch_size = 1;
+  EXPECT_EQ(noise[0], smaller);
   RunConfig wider = alone;
   wider.training.precision = Precision::kFp32;
   EXPECT_EQ(noise[1], wider);
-  EXPECT_TRUE(noise_configs(tiny_run(Precision::kFp64)).empty());
+}
+
+TEST(ReferenceRuns, InFp64IsOneWithUpdatesOfItsOwn) {
+  RunConfig config = tiny_run(Precision::kFp64);
+  EXPECT_TRUE(has_exact_gradients(config));
+  EXPECT_EQ(reference_config(config), one_rank_config(config, 2));
+  EXPECT_TRUE(noise_configs(config).empty());
+  // Unless its gradients are sent in bf16.
+  config.parallel.reduce_dtype = ReduceDtype::kBf16;
+  EXPECT_FALSE(has_exact_gradients(config));
+  EXPECT_EQ(reference_config(config).optimizer.num_states(), 0);
+  EXPECT_TRUE(noise_configs(config).empty());
+  config.parallel.dp = 1;
+  EXPECT_TRUE(has_exact_gradients(config));
 }
 
 TEST(ReferenceRuns, OfMastersAreComparedWithFp32) {
@@ -103,15 +119,16 @@ TEST(ReferenceRuns, TheLayoutsWeightsAreWholeWhenTheyAreCompared) {
   }
 }
 
-TEST(ReferenceRuns, WhereGradientsRoundAreThreeRunsAtATime) {
+TEST(ReferenceRuns, WhereGradientsRoundAreThreeRunsBesideOneOptimizer) {
   RunConfig config = tiny_run(Precision::kFp32);
   config.parallel.tp = config.parallel.dp = 1;
   const VerifyMemory memory = predict_verify_memory(config);
-  // The runs with this and another microbatch size and the replay have 4 fp32
-  // numbers an element, the one in fp64 as many; gradients of all but one.
+  // The replay has 4 fp32 numbers an element, the runs with this and another
+  // microbatch size have 2, the one in fp64 as many; the initial weights;
+  // gradients of all but one.
   const RunConfig wider = noise_configs(config).back();
   EXPECT_EQ(memory.reference_bytes,
-            kNumel * (4 * (3 * 4 + 1 + 2) + 8 * (4 + 1)) +
+            kNumel * (4 * (4 + 2 * 2 + 1 + 2) + 8 * (2 + 1)) +
                 kPadding * (4 * 3 + 8) + kCompared + step_bytes(wider) -
                 step_bytes(config));
 }

@@ -34,9 +34,9 @@ class LossScale {
   int64_t num_in_a_row() const { return num_in_a_row_; }
 
  private:
-  const bool is_dynamic_;
-  const double min_;
-  const int64_t window_;
+  bool is_dynamic_;
+  double min_;
+  int64_t window_;
   double value_;
   int64_t num_good_ = 0;  // since the scale changed
   int64_t num_overflows_ = 0;

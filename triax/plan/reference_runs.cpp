@@ -24,6 +24,14 @@ std::optional<int64_t> other_microbatch_size(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// Its weights are given: its own update is nothing that is looked at.
+RunConfig led_config(const RunConfig& config, int64_t microbatch_size) {
+  RunConfig led = one_rank_config(config, microbatch_size);
+  led.optimizer.name = "sgd";
+  led.optimizer.momentum = 0;
+  return led;
+}
+
 struct ModelSize {
   int64_t numel = 0;
   int64_t largest = 0;  // elements of the largest parameter
@@ -74,6 +82,19 @@ RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
   return config;
 }
 
+bool has_exact_gradients(const RunConfig& config) {
+  const bool is_sent_as_it_is =
+      config.parallel.dp == 1 ||
+      config.parallel.reduce_dtype == ReduceDtype::kGradients;
+  return config.training.precision == Precision::kFp64 && is_sent_as_it_is;
+}
+
+RunConfig reference_config(const RunConfig& config) {
+  const int64_t microbatch_size = config.training.microbatch_size;
+  return has_exact_gradients(config) ? one_rank_config(config, microbatch_size)
+                                     : led_config(config, microbatch_size);
+}
+
 std::vector<RunConfig> noise_configs(const RunConfig& config) {
   std::vector<RunConfig> configs;
   const Precision precision = config.training.precision;
@@ -81,11 +102,11 @@ std::vector<RunConfig> noise_configs(const RunConfig& config) {
     return configs;
   }
   if (const auto size = other_microbatch_size(config)) {
-    configs.push_back(one_rank_config(config, *size));
+    configs.push_back(led_config(config, *size));
   }
   // The rows of a product round alike in every microbatch, but not where its
   // terms are added up in parts: that noise is seen against a wider type.
-  configs.push_back(one_rank_config(config, config.training.microbatch_size));
+  configs.push_back(reference_config(config));
   configs.back().training.precision =
       precision == Precision::kFp32 ? Precision::kFp64 : Precision::kFp32;
   return configs;
@@ -110,27 +131,30 @@ VerifyMemory predict_verify_memory(const RunConfig& config) {
   }
   const ModelSize size = size_of(config.model);
   const int64_t whole = size.numel * master_bytes(config);
-  std::vector<RunConfig> runs = noise_configs(config);
-  int64_t noise_gradients = 0;
-  for (const RunConfig& run : runs) {
-    noise_gradients = std::max(noise_gradients, size.numel * master_bytes(run));
+  // Gradients of a run on one rank beside the layout's and the reference's: of
+  // a noise run, or the sums of the microbatches so far.
+  int64_t other_gradients = has_exact_gradients(config) ? 0 : whole;
+  std::vector<RunConfig> runs = {reference_config(config)};
+  for (const RunConfig& run : noise_configs(config)) {
+    runs.push_back(run);
+    other_gradients = std::max(other_gradients, size.numel * master_bytes(run));
   }
-  runs.push_back(one_rank_config(config, config.training.microbatch_size));
   int64_t step_bytes = 0;
-  int64_t replay_bytes = 0;  // the states of the last run once more
   for (const RunConfig& run : runs) {
     const StageMemory alone = predict_memory(run).front();
     memory.reference_bytes += alone.state_bytes();
-    replay_bytes = alone.state_bytes();
     step_bytes =
         std::max(step_bytes, alone.total_bytes() - alone.state_bytes());
   }
+  const int64_t replay_bytes =
+      predict_memory(one_rank_config(config, config.training.microbatch_size))
+          .front()
+          .state_bytes();
   const int64_t for_a_while =
       std::max(step_bytes, gathered_master_bytes(config));
-  const int64_t gradients = 2 * whole + noise_gradients;
+  const int64_t gradients = 2 * whole + other_gradients;
   const int64_t compared = 3 * size.largest * dtype_bytes(DType::kFloat64);
-  const bool is_fp64 = config.training.precision == Precision::kFp64;
-  const int64_t masks = is_fp64 ? size.numel : 0;
+  const int64_t masks = has_exact_gradients(config) ? size.numel : 0;
   memory.reference_bytes +=
       whole + replay_bytes + gradients + masks + compared +
       std::max<int64_t>(0, for_a_while - layout_step_bytes);

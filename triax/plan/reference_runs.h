@@ -10,11 +10,21 @@ namespace triax {
 
 // The runs on one rank that `verify` compares a layout with.
 
+/// Whether the layout's gradients are one rank's but for the last bits: in
+/// fp64, where replicas send them as they are.
+bool has_exact_gradients(const RunConfig& config);
+
 /// The run of `config` on one rank.
 RunConfig one_rank_config(RunConfig config, int64_t microbatch_size);
 
-/// Runs on one rank that differ from that of `config` by rounding only: with
-/// another microbatch size, and in a wider type. None in fp64.
+/// The run on one rank that the layout is compared with. Where gradients are
+/// not exact it is given its weights before each step, so it needs no optimizer
+/// state and has none.
+RunConfig reference_config(const RunConfig& config);
+
+/// Runs on one rank that differ from the reference by rounding only: with
+/// another microbatch size, and in a wider type. They are given their weights
+/// before each step. None in fp64.
 std::vector<RunConfig> noise_configs(const RunConfig& config);
 
 /// What `verify` takes at its peak.

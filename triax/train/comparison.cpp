@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/train/comparison.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
@@ -18,6 +20,11 @@
 namespace triax {
 namespace {
 
+/// After updates on both sides fp64's bound is wider by this. AdamW divides a
+/// gradient below its eps (1e-8) by it: a rounding of 1e-15 moves the weight by
+/// 1e-7 of lr. And it turns a gradient that is all rounding into a full step of
+/// either sign.
+constexpr double kAfterUpdate = 1e3;
 /// Of the rms of all gradients: what counts as none in fp64.
 constexpr double kTinyGradient = 1e-10;
 /// A bound above this says nothing: a tensor of zeros has distance 1.
@@ -41,17 +48,80 @@ std::string precision_name(Precision precision) {
   return "?";
 }
 
-/// One replica sends no gradients.
-ReduceDtype sent_as(const ParallelConfig& parallel) {
-  return parallel.dp > 1 ? parallel.reduce_dtype : ReduceDtype::kGradients;
-}
-
 std::vector<std::string> parameter_names(const ModelConfig& model) {
   std::vector<std::string> names;
   for (const LogicalParameter& parameter : logical_parameters(model)) {
     names.push_back(parameter.name);
   }
   return names;
+}
+
+/// Of few, one may happen to lie close.
+constexpr int kNumPerturbed = 6;
+/// Of the distance of a perturbed run: each weight is moved by up to a unit in
+/// the last place, and a rounding is half a unit at most.
+constexpr double kShareOfPerturbation = 0.5;
+
+/// Relative, of what is multiplied.
+double last_place(Precision precision) {
+  switch (precision) {
+    case Precision::kFp64:
+      return 0x1p-52;
+    case Precision::kFp32:
+      return 0x1p-23;
+    case Precision::kBf16Autocast:
+    case Precision::kBf16:
+      return 0x1p-7;
+    case Precision::kFp16:
+      return 0x1p-10;
+  }
+  return 0;
+}
+
+/// Each element by up to one unit in the last place of what is multiplied: by
+/// what another order of the sums may do to a product.
+TensorMap perturbed(const TensorMap& weights,
+                    Precision precision,
+                    uint64_t seed) {
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  TensorMap moved;
+  for (const auto& [name, weight] : weights) {
+    const at::Tensor share =
+        at::empty_like(weight).uniform_(-1.0, 1.0, generator);
+    moved[name] = weight + weight * share * last_place(precision);
+  }
+  return moved;
+}
+
+/// How far all gradients together lie from others.
+double whole_distance(const TensorMap& gradients,
+                      const TensorMap& others,
+                      double rms) {
+  double squares = 0;
+  double numel = 0;
+  for (const auto& [name, gradient] : gradients) {
+    squares += std::pow(distance_between(gradient, others.at(name)), 2);
+    numel += static_cast<double>(gradient.numel());
+  }
+  return divide(std::sqrt(squares), rms * std::sqrt(numel));
+}
+
+/// What sending them in bf16 may do, as distances.
+StepDistances sent_distances(const TensorMap& gradients,
+                             const std::map<std::string, double>& parts,
+                             double rms) {
+  StepDistances sent;
+  double squares = 0;
+  double numel = 0;
+  for (const auto& [name, norm] : parts) {
+    const at::Tensor& gradient = gradients.at(name);
+    const double most = sent_in_bf16(norm);
+    sent.gradients[name] = divide(most, gradient_scale(gradient, rms));
+    squares += most * most;
+    numel += static_cast<double>(gradient.numel());
+  }
+  sent.norm = divide(std::sqrt(squares), rms * std::sqrt(numel));
+  return sent;
 }
 
 /// Worst against its own bound.
@@ -89,19 +159,14 @@ FirstDifference first_difference(const std::string& what,
 
 Comparison::Comparison(const RunConfig& config, TensorMap start)
     : config_(config),
+      is_exact_(has_exact_gradients(config)),
       names_(parameter_names(config.model)),
       start_(std::move(start)),
-      one_rank_(std::make_unique<LoneRun>(
-          one_rank_config(config, config.training.microbatch_size))),
+      one_rank_(std::make_unique<LoneRun>(reference_config(config))),
       replay_(config, start_),
-      noise_(config.training.precision, sent_as(config.parallel)) {
+      noise_(config.training.precision) {
   for (const RunConfig& other : noise_configs(config)) {
     others_.push_back(std::make_unique<LoneRun>(other));
-    // Not rounded to a narrower type as the layout's are.
-    if (other.training.precision != config.training.precision &&
-        has_master_weights(config.training.precision)) {
-      others_.back()->run().set_weights(start_);
-    }
   }
   report_.precision = precision_name(config_.training.precision);
   compare_start();
@@ -125,12 +190,17 @@ void Comparison::compare_start() {
 }
 
 void Comparison::add(const RunStep& layout) {
-  const RunStep alone = one_rank_->run().step();
+  if (!is_exact_) {
+    lead();
+  }
+  std::map<std::string, double> parts;
+  const RunStep alone = step_reference(parts);
   if (!compare_skip(layout, alone)) {
     return;
   }
   const double rms = rms_of(alone.gradients);
-  noise_.add_step(step_others(alone, rms));
+  noise_.add_step(step_others(alone, rms),
+                  sent_distances(alone.gradients, parts, rms));
   if (num_steps() == 0) {
     note_first_step(alone, rms);
   }
@@ -141,19 +211,48 @@ void Comparison::add(const RunStep& layout) {
   }
 }
 
-/// Takes the runs that round otherwise a step forward, one after the other.
+/// Puts the runs on one rank where the layout must stand, which the replay
+/// knows: what rounding did in the steps before says nothing of this one.
+void Comparison::lead() {
+  if (num_steps() > 0) {  // it has drawn its own
+    one_rank_->run().set_weights(replay_.weights());
+  }
+  for (const auto& other : others_) {
+    other->run().set_weights(replay_.weights());
+  }
+}
+
+/// `parts`: where replicas send gradients in a narrower type, the norms of the
+/// microbatches' parts, of which each replica's part is a sum.
+RunStep Comparison::step_reference(std::map<std::string, double>& parts) {
+  SteppedRun& run = one_rank_->run();
+  return is_sent_narrower() ? run.step_by_parts(parts) : run.step();
+}
+
+/// Of the runs that round otherwise, and of the reference's from perturbed
+/// weights, one after the other.
 std::vector<StepDistances> Comparison::step_others(const RunStep& alone,
                                                    double rms) {
   std::vector<StepDistances> distances;
-  for (const auto& other : others_) {
-    const RunStep step = other->run().step();
+  const auto add = [&](const RunStep& step, double share) {
     StepDistances& distance = distances.emplace_back();
-    distance.loss = relative(step.loss, alone.loss);
-    distance.norm = relative(step.norm, alone.norm);
+    distance.loss = share * relative(step.loss, alone.loss);
+    distance.norm =
+        share * whole_distance(step.gradients, alone.gradients, rms);
     for (const auto& [name, gradient] : alone.gradients) {
       distance.gradients[name] =
-          gradient_distance(step.gradients.at(name), gradient, rms);
+          share * gradient_distance(step.gradients.at(name), gradient, rms);
     }
+  };
+  for (const auto& other : others_) {
+    add(other->run().step(), 1.0);
+  }
+  for (int i = 0; i < kNumPerturbed && !is_fp64(); ++i) {
+    add(one_rank_->run().repeat_step(
+            perturbed(replay_.weights(),
+                      config_.training.precision,
+                      static_cast<uint64_t>(num_steps()) * kNumPerturbed + i)),
+        kShareOfPerturbation);
   }
   return distances;
 }
@@ -161,7 +260,7 @@ std::vector<StepDistances> Comparison::step_others(const RunStep& alone,
 void Comparison::note_first_step(const RunStep& alone, double rms) {
   for (const auto& [name, gradient] : alone.gradients) {
     report_.num_parameters += norm_of(gradient) > 0;
-    if (is_exact()) {
+    if (is_exact_) {
       has_gradient_[name] = gradient.abs() > kTinyGradient * rms;
     }
   }
@@ -175,11 +274,13 @@ void Comparison::compare_scalars(const RunStep& layout,
   report_.norms.push_back(layout.norm);
   report_.one_rank_norms.push_back(alone.norm);
   keep_worst(report_.loss,
-             {"loss", relative(layout.loss, alone.loss), noise_.loss_bound()});
+             {"loss",
+              relative(layout.loss, alone.loss),
+              widening() * noise_.loss_bound()});
   keep_worst(report_.norm,
              {"gradient norm",
               relative(layout.norm, alone.norm),
-              noise_.norm_bound()});
+              widening() * noise_.norm_bound()});
   keep_worst(report_.norm,
              {"of the gradients themselves",
               relative(layout.norm, replayed_norm),
@@ -221,7 +322,7 @@ void Comparison::compare_gradient(const std::string& name,
   const Distance distance{
       is_first_step ? name : fmt::format("{} in step {}", name, num_steps()),
       gradient_distance(layout, alone, rms),
-      noise_.gradient_bound(name)};
+      widening() * noise_.gradient_bound(name, alone.numel())};
   if (says_nothing(distance)) {
     is_first_step ? note_unproved(name) : void(weak_later_.insert(name));
     return;
@@ -241,12 +342,13 @@ VerifyReport Comparison::finish(const TensorMap& end,
   compare_rounding(end, parameters);
   report_.num_steps = static_cast<int64_t>(num_steps());
   report_.num_weak_later = weak_later_.size();
+  report_.has_overflowed = !overflow_.empty();
   report_.dead = find_death();
   return std::move(report_);
 }
 
 void Comparison::compare_weights(const TensorMap& layout) {
-  const TensorMap alone = is_exact() ? one_rank_->run().weights() : TensorMap{};
+  const TensorMap alone = is_exact_ ? one_rank_->run().weights() : TensorMap{};
   const auto update = [](const at::Tensor& from, const at::Tensor& to) {
     return to.to(at::kDouble) - from.to(at::kDouble);
   };
@@ -256,21 +358,20 @@ void Comparison::compare_weights(const TensorMap& layout) {
                            const at::Tensor& replayed) {
     const double floor = 1e-2 * replay_.lr_sum() * root_numel(expected);
     const double scale = std::max(norm_of(expected), floor);
-    compare_update(
-        name,
-        mine,
-        expected,
-        {name,
-         divide(distance_between(mine, expected), scale),
-         replayed.defined() ? weight_bound(replayed, scale)
-                            : kFp64Bound * after_update(Precision::kFp64)},
-        replayed.defined() ? "replayed" : "on one rank");
+    compare_update(name,
+                   mine,
+                   expected,
+                   {name,
+                    divide(distance_between(mine, expected), scale),
+                    replayed.defined() ? weight_bound(replayed, scale)
+                                       : kFp64Bound * kAfterUpdate},
+                   replayed.defined() ? "replayed" : "on one rank");
   };
   for (const std::string& name : names_) {
     const at::Tensor mine = update(start_.at(name), layout.at(name));
     const at::Tensor& replayed = replay_.weights().at(name);
     compare(name, mine, update(start_.at(name), replayed), replayed);
-    if (is_exact()) {
+    if (is_exact_) {
       const at::Tensor& counts = has_gradient_.at(name);
       const at::Tensor none = at::zeros_like(mine);
       compare(
@@ -367,9 +468,14 @@ bool Comparison::is_fp64() const {
   return config_.training.precision == Precision::kFp64;
 }
 
-/// Gradients equal one rank's to the last bits.
-bool Comparison::is_exact() const {
-  return is_fp64() && sent_as(config_.parallel) == ReduceDtype::kGradients;
+bool Comparison::is_sent_narrower() const {
+  return config_.parallel.dp > 1 &&
+         config_.parallel.reduce_dtype != ReduceDtype::kGradients;
+}
+
+/// Of bounds, where one rank has made updates of its own.
+double Comparison::widening() const {
+  return is_exact_ && num_steps() > 1 ? kAfterUpdate : 1.0;
 }
 
 }  // namespace triax

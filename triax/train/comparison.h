@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -46,17 +47,21 @@ class Comparison {
                       const at::Tensor& expected,
                       const Distance& distance,
                       const char* reference);
+  RunStep step_reference(std::map<std::string, double>& parts);
   std::vector<StepDistances> step_others(const RunStep& alone, double rms);
+  void lead();
   void note_first_step(const RunStep& alone, double rms);
   void note_unproved(const std::string& name);
   bool says_nothing(const Distance& distance) const;
+  double widening() const;
   double weight_bound(const at::Tensor& weight, double scale) const;
   std::string find_death() const;
   bool is_fp64() const;
-  bool is_exact() const;
+  bool is_sent_narrower() const;
   size_t num_steps() const { return report_.losses.size(); }
 
   const RunConfig config_;
+  const bool is_exact_;                   // has_exact_gradients()
   const std::vector<std::string> names_;  // in the order of the forward pass
   const TensorMap start_;
   std::unique_ptr<LoneRun> one_rank_;

@@ -40,9 +40,12 @@ double rms_of(const TensorMap& gradients) {
   return std::sqrt(squares / std::max(numel, 1.0));
 }
 
+double gradient_scale(const at::Tensor& b, double rms) {
+  return std::max(norm_of(b), 1e-3 * rms * root_numel(b));
+}
+
 double gradient_distance(const at::Tensor& a, const at::Tensor& b, double rms) {
-  const double floor = 1e-3 * rms * root_numel(b);
-  return divide(distance_between(a, b), std::max(norm_of(b), floor));
+  return divide(distance_between(a, b), gradient_scale(b, rms));
 }
 
 }  // namespace triax

@@ -20,7 +20,9 @@ double relative(double a, double b);
 
 /// The root mean square of all elements of all gradients.
 double rms_of(const TensorMap& gradients);
-/// |a - b| / max(|b|, 1e-3 rms sqrt(numel)).
+/// What a gradient is measured against: max(|b|, 1e-3 rms sqrt(numel)).
+double gradient_scale(const at::Tensor& b, double rms);
+/// |a - b| / gradient_scale(b).
 double gradient_distance(const at::Tensor& a, const at::Tensor& b, double rms);
 
 }  // namespace triax

@@ -2,17 +2,29 @@
 #include "triax/train/rounding_noise.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace triax {
 namespace {
 
 constexpr double kNoiseFactor = 4.0;
+/// Standard deviations of Fisher's z.
+constexpr double kFisherDeviations = 5.0;
 
-/// Of gradients that are sent narrower than they are; one rank sends none. Each
-/// replica's part is rounded, and the sum, which may be smaller than the parts.
-double sending_floor(ReduceDtype sent_as) {
-  return sent_as == ReduceDtype::kGradients ? 0.0
-                                            : rounding_floor(Precision::kBf16);
+/// How much farther than another a rounding of so many elements may lie. Two
+/// norms of n independent errors of one size have the ratio exp(z), where z has
+/// a standard deviation of about 1 / sqrt(n) (Fisher's z, half the logarithm of
+/// an F(n, n) variable).
+double noise_factor(int64_t numel) {
+  return std::max(
+      kNoiseFactor,
+      std::exp(kFisherDeviations / std::sqrt(static_cast<double>(numel))));
+}
+
+double value_or_zero(const std::map<std::string, double>& values,
+                     const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? 0.0 : found->second;
 }
 
 /// What that share of the distances stays below.
@@ -57,51 +69,41 @@ double rounding_floor(Precision precision) {
   return 0;
 }
 
-double after_update(Precision precision) {
-  return precision == Precision::kFp64 ? 1e3 : 4.0;
+double sent_in_bf16(double parts) {
+  return 4 * 0x1p-8 * parts;
 }
 
-RoundingNoise::RoundingNoise(Precision precision, ReduceDtype sent_as)
-    : precision_(precision),
-      floor_(std::max(rounding_floor(precision), sending_floor(sent_as))) {}
+RoundingNoise::RoundingNoise(Precision precision)
+    : floor_(rounding_floor(precision)) {}
 
-void RoundingNoise::add_step(const std::vector<StepDistances>& runs) {
-  ++num_steps_;
-  farthest_.resize(runs.size());
-  for (size_t run = 0; run < runs.size(); ++run) {
-    raise_to(farthest_[run], runs[run]);
-    raise_to(noise_, farthest_[run]);
+void RoundingNoise::add_step(const std::vector<StepDistances>& runs,
+                             const StepDistances& sent) {
+  for (const StepDistances& run : runs) {
+    raise_to(noise_, run);
   }
-  typical_ = quantile(noise_.gradients, 0.5);
+  sent_ = sent;
   usual_ = quantile(noise_.gradients, 0.9);
 }
 
 double RoundingNoise::loss_bound() const {
-  return bound(noise_.loss, scalar_floor());
+  return std::max(scalar_floor(), kNoiseFactor * noise_.loss);
 }
 
 double RoundingNoise::norm_bound() const {
-  // A sum lies no closer than its parts.
-  return bound(std::max(noise_.norm, typical_), scalar_floor());
+  return std::max(scalar_floor(), kNoiseFactor * noise_.norm) + sent_.norm;
 }
 
-double RoundingNoise::gradient_bound(const std::string& name) const {
-  const auto found = noise_.gradients.find(name);
-  return bound(
-      found == noise_.gradients.end() ? 0.0 : std::max(found->second, usual_),
-      floor_);
+double RoundingNoise::gradient_bound(const std::string& name,
+                                     int64_t numel) const {
+  const double own = value_or_zero(noise_.gradients, name);
+  return std::max({floor_, noise_factor(numel) * own, kNoiseFactor * usual_}) +
+         value_or_zero(sent_.gradients, name);
 }
 
 /// For loss and norm, which are sums over many elements.
 double RoundingNoise::scalar_floor() const {
   const bool is_narrow = floor_ > rounding_floor(Precision::kFp32);
   return is_narrow ? floor_ / 2 : floor_;
-}
-
-double RoundingNoise::bound(double noise, double floor) const {
-  const Precision as = floor_ > kFp64Bound ? Precision::kFp32 : precision_;
-  return (num_steps_ <= 1 ? 1.0 : after_update(as)) *
-         std::max(floor, kNoiseFactor * noise);
 }
 
 }  // namespace triax

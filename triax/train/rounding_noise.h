@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,30 +15,24 @@ inline constexpr double kFp64Bound = 1e-9;
 /// Distances below these are rounding, however equal two runs happen to be.
 double rounding_floor(Precision precision);
 
-/// After an update bounds are wider by this. AdamW divides a gradient below its
-/// eps (1e-8) by it: a rounding of 1e-15 moves the weight by 1e-7 of lr. And it
-/// turns a gradient that is all rounding into a full step of either sign.
-double after_update(Precision precision);
-
-/// How far a run lies from the one on one rank in one step.
+/// How far two runs lie apart in one step.
 struct StepDistances {
   double loss = 0;
-  double norm = 0;
+  double norm = 0;                          // of all gradients together
   std::map<std::string, double> gradients;  // by logical name
 };
 
-/// What may be rounding, step by step, judged by runs that only round
-/// otherwise than the one on one rank. Of the steps before, the farthest that
-/// each run ever lay is all that is kept.
+/// What may be rounding in a step, judged by runs that only round otherwise
+/// than the one on one rank. Of the steps before, the farthest that these lay
+/// is kept.
 class RoundingNoise {
  public:
-  /// `sent_as`: the type in which replicas send gradients, where they do.
-  explicit RoundingNoise(Precision precision,
-                         ReduceDtype sent_as = ReduceDtype::kGradients);
+  explicit RoundingNoise(Precision precision);
 
-  /// The next step of every such run, in the same order each time; none in
-  /// fp64.
-  void add_step(const std::vector<StepDistances>& runs);
+  /// The next step. `sent`: what sending gradients in a narrower type may do at
+  /// most; nothing where they are sent as they are. `runs`: none in fp64.
+  void add_step(const std::vector<StepDistances>& runs,
+                const StepDistances& sent);
 
   /// Distances of gradients below it are rounding.
   double floor() const { return floor_; }
@@ -45,19 +40,22 @@ class RoundingNoise {
   // The bounds of that step.
   double loss_bound() const;
   double norm_bound() const;
-  double gradient_bound(const std::string& name) const;
+  /// `numel`: of the gradient.
+  double gradient_bound(const std::string& name, int64_t numel) const;
 
  private:
-  double bound(double noise, double floor) const;
   double scalar_floor() const;
 
-  const Precision precision_;
   const double floor_;
-  int64_t num_steps_ = 0;
-  std::vector<StepDistances> farthest_;  // of each run, so far
-  StepDistances noise_;                  // the farthest of all runs
-  double typical_ = 0;                   // half of the gradients stay below
-  double usual_ = 0;                     // nine of ten do
+  StepDistances noise_;  // the farthest of all runs so far
+  StepDistances sent_;   // of this step
+  double usual_ = 0;     // nine of ten gradients stay below
 };
+
+/// What sending gradients in bf16 may do to their sum at most, where the norms
+/// of the parts of `name` add up to `parts`. Rounding moves an element by 2^-8
+/// of itself; each part is rounded when it is sent and the sum once, within a
+/// zero_group and again across them, and the norms of sums are no larger.
+double sent_in_bf16(double parts);
 
 }  // namespace triax

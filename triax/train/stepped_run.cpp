@@ -6,6 +6,7 @@
 #include "triax/base/error.h"
 #include "triax/comm/local.h"
 #include "triax/model/piece_part.h"
+#include "triax/train/distance.h"
 
 namespace triax {
 
@@ -54,9 +55,7 @@ TensorMap SteppedRun::parameters() {
 }
 
 void SteppedRun::set_weights(const TensorMap& weights) {
-  TRIAX_CHECK(mesh_.world().size() == 1 && trainer_.steps_done() == 0 &&
-                  !has_master_weights(config_.training.precision),
-              "one rank's fp32 or fp64 weights are set at its start");
+  TRIAX_CHECK(mesh_.world().size() == 1, "weights are set of one rank alone");
   for (const ParameterSlot* slot : trainer_.rank_model().slots) {
     for (const Piece& piece : slot->layout.pieces) {
       stored_part(slot->tensor.detach(), piece)
@@ -65,11 +64,45 @@ void SteppedRun::set_weights(const TensorMap& weights) {
   }
 }
 
+RunStep SteppedRun::step_by_parts(std::map<std::string, double>& norms) {
+  TRIAX_CHECK(mesh_.world().size() == 1, "microbatches of one rank alone");
+  TensorMap before;
+  const auto add = [&](const TensorMap& gradients, double scale) {
+    for (const auto& [name, gradient] : gradients) {
+      norms[name] += before.empty()
+                         ? norm_of(gradient) / scale
+                         : distance_between(gradient, before.at(name)) / scale;
+    }
+  };
+  const double scale = trainer_.loss_scale().value();
+  trainer_.on_partial_gradients = [&] {
+    TensorMap sums = gather(gradient_of).tensors;
+    add(sums, scale);
+    before = std::move(sums);
+  };
+  RunStep record = step();
+  trainer_.on_partial_gradients = nullptr;
+  for (auto& [name, gradient] : before) {
+    gradient.div_(scale);
+  }
+  add(record.gradients, 1.0);
+  return record;
+}
+
 RunStep SteppedRun::step() {
+  return record([this] { return trainer_.step(); });
+}
+
+RunStep SteppedRun::repeat_step(const TensorMap& weights) {
+  set_weights(weights);
+  return record([this] { return trainer_.repeat_step(); });
+}
+
+RunStep SteppedRun::record(const std::function<StepStats()>& step) {
   RunStep record;
   GatheredTensors gathered;
   trainer_.on_gradients = [&] { gathered = gather(gradient_of); };
-  const StepStats stats = trainer_.step();
+  const StepStats stats = step();
   trainer_.on_gradients = nullptr;
   if (!stats.is_skipped) {  // NaN is not even equal to itself
     note_drift(gathered, "gradient of step " + std::to_string(stats.step));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -40,9 +42,15 @@ class SteppedRun {
   TensorMap weights();
   /// What forward reads.
   TensorMap parameters();
-  /// Of one rank without masters, before its first step.
+  /// What forward reads in the next step, rounded to its type; of one rank.
+  /// Masters stay, so that the update after it means nothing.
   void set_weights(const TensorMap& weights);
   RunStep step();
+  /// The last step once more, from these weights; of one rank.
+  RunStep repeat_step(const TensorMap& weights);
+  /// step(), which also tells the norms of what each microbatch adds to the
+  /// gradients, added up; of one rank.
+  RunStep step_by_parts(std::map<std::string, double>& norms);
 
   bool has_broken() const { return trainer_.has_broken(); }
 
@@ -51,6 +59,7 @@ class SteppedRun {
   const std::vector<std::string>& drifted() const { return drifted_; }
 
  private:
+  RunStep record(const std::function<StepStats()>& step);
   std::string when(const std::string& what) const;
   GatheredTensors gather(const SlotTensor& which);
   void note_drift(const GatheredTensors& gathered, const std::string& where);

@@ -106,6 +106,9 @@ StageCalls Trainer::training_calls() {
     if (activation_file_) {
       activation_file_->begin_backward(microbatch);
     }
+    if (microbatch > 0 && on_partial_gradients) {
+      on_partial_gradients();
+    }
     trained_.before_backward(microbatch, is_last);
   };
   calls.after_backward = [this] { trained_.after_backward(); };
@@ -113,9 +116,28 @@ StageCalls Trainer::training_calls() {
 }
 
 StepStats Trainer::step() {
+  return guarded([this] {
+    {
+      const auto span = recorder_.span(EventKind::kData);
+      data_ = loader_->next();
+    }
+    return run_step();
+  });
+}
+
+StepStats Trainer::repeat_step() {
+  TRIAX_CHECK(steps_done_ > 0, "there is no step to repeat");
+  const LossScale scale = loss_scale_;
+  --steps_done_;
+  const StepStats stats = guarded([this] { return run_step(); });
+  loss_scale_ = scale;
+  return stats;
+}
+
+StepStats Trainer::guarded(const std::function<StepStats()>& call) {
   try {
     StepStats stats;
-    with_cause([&] { stats = run_step(); });
+    with_cause([&] { stats = call(); });
     return stats;
   } catch (const std::exception& error) {
     if (on_failure_) {
@@ -149,10 +171,6 @@ void Trainer::with_whole_weights(const std::function<void()>& call) {
 }
 
 StepStats Trainer::run_step() {
-  {
-    const auto span = recorder_.span(EventKind::kData);
-    data_ = loader_->next();
-  }
   run_microbatches();
   trained_.sum();
   if (on_gradients) {

@@ -63,6 +63,9 @@ class Trainer {
   /// step is skipped by all ranks and the loss scale halved; it throws where
   /// that is at its minimum.
   StepStats step();
+  /// The last step's batch once more, as that step and not as another: for
+  /// parameters that were changed by hand. What it updates means nothing.
+  StepStats repeat_step();
   /// Mean nats per token over the validation data; needs has_validation().
   double validate();
   bool has_validation() const { return validation_ != nullptr; }
@@ -92,6 +95,9 @@ class Trainer {
   /// Called in each step when the gradients are whole, before clipping, still
   /// multiplied with the loss scale. With ZeRO they are gathered for it.
   std::function<void()> on_gradients;
+  /// Called before the backward of each microbatch but a step's first, when the
+  /// gradients are the sums of those before; without ZeRO.
+  std::function<void()> on_partial_gradients;
 
  private:
   struct StepSums {
@@ -100,6 +106,7 @@ class Trainer {
     bool is_finite = true;  // on every rank
   };
 
+  StepStats guarded(const std::function<StepStats()>& call);
   StepStats run_step();
   /// Throws what was behind an operation's error, where that is known.
   void with_cause(const std::function<void()>& call);

@@ -71,6 +71,8 @@ struct VerifyReport {
   size_t num_parameters = 0;  // that have a gradient
   /// Parameters of which the same holds for the gradients after an update.
   size_t num_weak_later = 0;
+  /// A gradient overflowed fp16: nothing is compared from there on.
+  bool has_overflowed = false;
   /// Why nothing is proved although all is equal; empty where it is.
   std::string dead;
   /// That is so because every parameter is unproved: another precision helps.
@@ -96,19 +98,21 @@ struct VerifyReport {
 /// makes a full step of whatever sign a rounding has. With bf16 and fp16 the
 /// weights are the masters, in fp32, and each parameter must be its master
 /// rounded once, bit for bit; a step that overflows ends the comparison.
-/// The bound is 1e-9 in fp64. Else it is, for loss, norm and gradients, 4 times
-/// the distance between that run and one on one rank that rounds otherwise
-/// (noise_configs(); the farthest so far, and of a gradient no less than what
-/// nine of ten gradients stay below), but no less than a few roundings. After
-/// an update these bounds are 4 times wider, and 1e-6 in fp64: AdamW enlarges
-/// roundings of tiny gradients. The bound of replayed weights is their rounding
-/// to the stored type. Warm-up is left out, since its first update changes
-/// nothing. Every rank of the mesh must call; the report is whole on world rank
-/// 0 and empty elsewhere. All runs go forward together, a step at a time, so
-/// that what is held does not grow with the steps (predict_verify_memory());
-/// the other ranks wait while world rank 0 takes the runs on one rank forward.
-/// They do so by the steps on the board, which must be new. Throws Error where
-/// the data left nothing to break.
+/// In fp64 one rank makes its own updates, and the bound is 1e-9, after an
+/// update 1e-6: AdamW enlarges roundings of tiny gradients. Else one rank
+/// starts each step from the replayed weights, and the bound of loss, norm and
+/// gradients is 4 times (of few elements: more) the distance between that run
+/// and the farthest that rounds otherwise (noise_configs(), perturbed weights;
+/// RoundingNoise), but no
+/// less than a few roundings; gradients sent in bf16 add what that may do at
+/// most. The bound of replayed weights is their rounding to the stored type.
+/// Warm-up is left out, since its first update changes nothing. Every rank of
+/// the mesh must call; the report is whole on world rank 0 and empty elsewhere.
+/// All runs go forward together, a step at a time, so that what is held does
+/// not grow with the steps (predict_verify_memory()); the other ranks wait
+/// while world rank 0 takes the runs on one rank forward. They do so by the
+/// steps on the board, which must be new. Throws Error where the data left
+/// nothing to break.
 VerifyReport verify(const RunConfig& config,
                     DeviceMesh& mesh,
                     const std::shared_ptr<Board>& board,
