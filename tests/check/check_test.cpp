@@ -543,6 +543,17 @@ TEST(Check, CountsWhatVerifyHoldsWhenThatIsMeant) {
   EXPECT_TRUE(check_run(loaded, options).empty());
 }
 
+TEST(Check, OneRankNeedsItsMemoryAlone) {
+  LoadedConfig loaded = parse_config("", "a.toml", {});
+  resolve(loaded);
+  const std::vector<Problem> problems =
+      check_run(loaded, {.memory_bytes = 1 << 20, .looks_at_files = false});
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(problems[0].message,
+              testing::MatchesRegex("one rank needs [0-9.]+ MiB, and this "
+                                    "machine has 1.0 MiB"));
+}
+
 TEST(Check, TheLimitIsNotOfVerify) {
   LoadedConfig loaded = parse_config("", "a.toml", {"memory.limit=1MiB"});
   resolve(loaded);
