@@ -54,6 +54,21 @@ void append(std::vector<Problem>& all,
   }
 }
 
+// Only TorchTitan's reader stops at a byte order mark.
+std::vector<Problem> mark_problems(const CheckInput& input) {
+  if (!input.has_mark || input.system != System::kTorchTitan) {
+    return {};
+  }
+  return {{Severity::kError,
+           "byte-order-mark",
+           "",
+           {input.file, 1, 1},
+           "the file begins with a byte order mark, at which Python's "
+           "tomllib stops",
+           "save it as UTF-8 without one",
+           Effect::kRefused}};
+}
+
 std::vector<Problem> check_input(const CheckInput& input,
                                  const ForeignContext& context) {
   if (input.problem) {
@@ -62,17 +77,7 @@ std::vector<Problem> check_input(const CheckInput& input,
   if (input.loaded) {
     return check_run(*input.loaded, this_machine());
   }
-  std::vector<Problem> problems;
-  if (input.has_mark && input.system == System::kTorchTitan) {
-    problems.push_back({Severity::kNote,
-                        "byte-order-mark",
-                        "",
-                        {input.file, 1, 1},
-                        "Python's tomllib stops at the byte order mark that "
-                        "the file begins with",
-                        "save it without one",
-                        Effect::kRefused});
-  }
+  std::vector<Problem> problems = mark_problems(input);
   append(problems, check_foreign(*input.config, context), input.file);
   return problems;
 }
@@ -100,6 +105,10 @@ std::vector<Problem> check_all(const std::vector<CheckInput>& inputs,
                                const ForeignContext& context) {
   std::vector<Problem> all;
   if (is_pair(inputs)) {
+    for (const CheckInput& input : inputs) {
+      const std::vector<Problem> problems = mark_problems(input);
+      all.insert(all.end(), problems.begin(), problems.end());
+    }
     append(all,
            check_pair(*inputs[0].config, *inputs[1].config, context),
            inputs[0].file);

@@ -220,7 +220,9 @@ ForeignContext make_context(const CheckArguments& arguments) {
     context.world = *arguments.num_ranks;
   }
   if (!arguments.kind.empty()) {
-    context.version = parse_kind(arguments.kind).resolved;
+    const Kind kind = parse_kind(arguments.kind);
+    context.version = kind.resolved;
+    context.is_version_given = !kind.version.empty();
   }
   if (!arguments.model.empty()) {
     context.model = load_model_shape(arguments.model);

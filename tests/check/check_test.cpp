@@ -543,6 +543,17 @@ TEST(Check, CountsWhatVerifyHoldsWhenThatIsMeant) {
   EXPECT_TRUE(check_run(loaded, options).empty());
 }
 
+TEST(Check, OneRankNeedsItsMemoryAlone) {
+  LoadedConfig loaded = parse_config("", "a.toml", {});
+  resolve(loaded);
+  const std::vector<Problem> problems =
+      check_run(loaded, {.memory_bytes = 1 << 20, .looks_at_files = false});
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(problems[0].message,
+              testing::MatchesRegex("one rank needs [0-9.]+ MiB, and this "
+                                    "machine has 1.0 MiB"));
+}
+
 TEST(Check, TheLimitIsNotOfVerify) {
   LoadedConfig loaded = parse_config("", "a.toml", {"memory.limit=1MiB"});
   resolve(loaded);
@@ -615,11 +626,12 @@ class Files : public testing::Test {
   std::string path(const std::string& name) const {
     return (folder_ / name).string();
   }
-  std::string rules_of(std::vector<std::string> keys) const {
+  std::string rules_of(std::vector<std::string> keys,
+                       const CheckOptions& options = {}) const {
     LoadedConfig loaded = parse_config("", "a.toml", keys);
     resolve(loaded);
     std::string ids;
-    for (const Problem& problem : check_run(loaded)) {
+    for (const Problem& problem : check_run(loaded, options)) {
       ids += problem.rule + " " + problem.field + "\n";
     }
     return ids;
@@ -637,6 +649,25 @@ TEST_F(Files, DataMustBeThereAndReadable) {
             "data-path data.path\n");
   EXPECT_EQ(rules_of({text, "model.vocab_size=255"}),
             "vocab-too-small model.vocab_size\n");
+}
+
+// Data that is not there yet, a rate that is refused: the bytes are known.
+TEST_F(Files, ThatAreMissingHideNoOtherFinding) {
+  const CheckOptions small = {.memory_bytes = 1 << 20};
+  const std::string limit = "memory.limit=1MiB";
+  EXPECT_EQ(rules_of({}, small),
+            "data-path data.path\nmemory-exceeds-machine model\n");
+  EXPECT_EQ(rules_of({"data.path=" + path("none"), limit}),
+            "data-path data.path\nmemory-exceeds-limit memory.limit\n");
+  EXPECT_THAT(rules_of({"data.path=" + path("none"), "optimizer.lr=-1", limit}),
+              testing::HasSubstr("memory-exceeds-limit"));
+  EXPECT_THAT(rules_of({"run.dir=" + folder_.string(), limit}),
+              testing::HasSubstr("memory-exceeds-limit"));
+  // What the bytes follow from is refused.
+  EXPECT_EQ(
+      rules_of(
+          {"data.path=" + path("text"), "training.microbatch_size=-1", limit}),
+      "out-of-range training.microbatch_size\n");
 }
 
 TEST_F(Files, MegatronsFilesComeInPairsAndHaveTheirOwnVocabulary) {

@@ -132,7 +132,7 @@ TEST(DeepSpeedGroups, OfMiCSAreThoseOfOldReleases) {
   EXPECT_THAT(checked("train_batch_size: 12\n"
                       "zero_optimization: {stage: 2, mics_shard_size: 8}\n",
                       {.world = 12, .version = "0.16.9"}),
-              HasSubstr("note[no-effect]"));
+              HasSubstr("warning[no-effect]"));
 }
 
 TEST(DeepSpeedGroups, OfQuantizedGradientsAreWholeHosts) {
@@ -147,7 +147,14 @@ TEST(DeepSpeedGroups, OfQuantizedGradientsAreWholeHosts) {
       checked("train_batch_size: 12\n"
               "zero_optimization: {stage: 2, zero_quantized_weights: true}\n",
               {.world = 12}),
-      HasSubstr("only stage 3 quantizes what it sends"));
+      HasSubstr("warning[no-effect]: zero_optimization.zero_quantized_weights:"
+                " only stage 3 quantizes what it sends, and the stage is 2 "
+                "[ignored]; use stage 3, or leave it out"));
+  EXPECT_THAT(
+      checked("train_batch_size: 12\n"
+              "zero_optimization: {stage: 1, zero_hpz_partition_size: 4}\n",
+              {.world = 12}),
+      HasSubstr("warning[no-effect]: zero_optimization.zero_hpz_partition_"));
 }
 
 TEST(DeepSpeedProfile, IsMissedInALongRun) {

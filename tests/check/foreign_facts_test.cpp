@@ -194,6 +194,9 @@ TEST_F(Facts, TheZeroStageIsComparedOverTheNetwork) {
   facts.zero_stage = said(2, "stage");
   EXPECT_EQ(choices(), "");
   config.system = System::kDeepSpeed;
+  facts.precision = {"bf16", "bf16", {"a", 1, 1}, false};
+  facts.offload_optimizer = {"none", "", {}, true};
+  facts.offload_parameters = facts.offload_optimizer;
   EXPECT_THAT(choices(), HasSubstr("note[slow-choice]: stage: zero 1 fits"));
   EXPECT_THAT(choices(), HasSubstr("zero 2 sends"));
   facts.accumulation = said(1, "accumulation");

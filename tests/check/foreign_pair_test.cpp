@@ -187,8 +187,9 @@ TEST(Pair, TakesTheModelOfTheArguments) {
           read_deepspeed("zero_optimization: {stage: 3}\n" + kSame, "ds.json"),
           context)
           .unjudged,
-      testing::Contains("ds.json: whether zero 1 would fit: give --model for "
-                        "the vocabulary"));
+      testing::Contains("ds.json: whether a rank's memory holds the run, "
+                        "whether zero 1 would fit: give --model for the "
+                        "vocabulary"));
 }
 
 TEST(Pair, APipelineOfZeroTwoIsFoundHoweverItIsSaid) {

@@ -182,6 +182,39 @@ TEST(MegatronForks, HaveValuesOfTheirOwn) {
               HasSubstr("Megatron-DeepSpeed may"));
 }
 
+// What was computed is another thing; how it was computed is not.
+TEST(MegatronKeys, ThatNothingReadsMayChangeTheRun) {
+  EXPECT_EQ(short_texts(changed("--rampup-batch-size 16 16 500")),
+            "warning ignored-key rampup-batch-size silently different");
+  EXPECT_EQ(short_texts(changed("--apply-residual-connection-post-layernorm")),
+            "warning ignored-key apply-residual-connection-post-layernorm "
+            "silently different");
+  EXPECT_EQ(short_texts(changed("--use-mcore-models")),
+            "note ignored-key use-mcore-models ignored");
+}
+
+// A file of arguments names no program that could add its own.
+TEST(MegatronKeys, OfAFileOfArgumentsAreMegatrons) {
+  const std::string known = "--num-layers 2\n--hidden-size 8\n--bf16\n";
+  const auto said = [&](const std::string& more,
+                        const ForeignContext& context = {}) {
+    return short_texts(
+        check_foreign(read_megatron(known + more, "args.txt"), context));
+  };
+  EXPECT_EQ(said(""), "");
+  EXPECT_EQ(said("--my-own-thing 3\n--my-other-thing\n"),
+            "warning unknown-key my-own-thing refused, "
+            "warning unknown-key my-other-thing refused");
+  // With an argument of a fork they are the fork's.
+  EXPECT_EQ(said("--my-own-thing 3\n--patch-tokenizer-type A\n"),
+            "note unknown-key my-own-thing refused, "
+            "note removed-key patch-tokenizer-type refused");
+  EXPECT_EQ(said("--my-own-thing 3\n--patch-tokenizer-type A\n",
+                 {.is_version_given = true}),
+            "error unknown-key my-own-thing refused, "
+            "error removed-key patch-tokenizer-type refused");
+}
+
 TEST(MegatronRules, SayWhereThereIsNothingToJudge) {
   const ForeignReport report = check_foreign(read_megatron(
       "cat > run.sh <<'E'\ntorchrun pretrain_gpt.py --num-layers 4\nE\n",

@@ -181,6 +181,15 @@ TEST_F(CheckCli, LeavesSlipsThatMayMeanSomethingElse) {
   EXPECT_EQ(read("bf15.sh"), flags);
 }
 
+TEST_F(CheckCli, TakesTheVersionOfMegatronAtItsWord) {
+  write("args.txt",
+        "--num-layers 2\n--hidden-size 8\n--patch-tokenizer-type A\n");
+  EXPECT_EQ(check("args.txt --kind megatron").code, 0);
+  const Output named = check("args.txt --kind megatron@0.19.2");
+  EXPECT_EQ(named.code, 1);
+  EXPECT_THAT(named.out, HasSubstr("error[removed-key]: patch-tokenizer-type"));
+}
+
 TEST_F(CheckCli, AcceptsAByteOrderMarkAndKeepsIt) {
   const std::string mark = "\xef\xbb\xbf";
   write("m.json", mark + "{\"train_batch_size\": 8, \"graient_clipping\": 1}");
@@ -195,8 +204,11 @@ TEST_F(CheckCli, AcceptsAByteOrderMarkAndKeepsIt) {
   EXPECT_EQ(program_.run("train run.toml --dry-run").code, 0);
   write("t.toml", mark + "[job]\ndescription = \"x\"\n[parallelism]\n");
   const Output titan = check("t.toml");
-  EXPECT_EQ(titan.code, 0) << titan.out;
-  EXPECT_THAT(titan.out, HasSubstr("t.toml:1:1: note[byte-order-mark]"));
+  EXPECT_EQ(titan.code, 1) << titan.out;
+  EXPECT_THAT(titan.out,
+              HasSubstr("t.toml:1:1: error[byte-order-mark]: the file begins "
+                        "with a byte order mark, at which Python's tomllib "
+                        "stops [refused]"));
   write("a.txt", mark + "--num-layers 2\n--hidden-size 8\n--bf16\n");
   EXPECT_EQ(check("a.txt --kind megatron").code, 0) << check("a.txt").out;
   const std::string yaml =

@@ -54,6 +54,39 @@ TEST(MegatronReader, SaysWhatAScriptGivesTwice) {
   EXPECT_EQ(count(one + run("", "--seed 2 --lr 1"), "several-runs"), 1);
 }
 
+TEST(MegatronReader, FindsMisspeltVariables) {
+  const std::string arrays = "MODEL_ARGS=(--hidden-size 8)\n";
+  const auto found = [&](const std::string& before, const std::string& words) {
+    std::string all;
+    for (const Problem& problem : read(run(before, words)).problems) {
+      all += problem.rule == "misspelt-variable" ? to_text(problem) : "";
+    }
+    return all;
+  };
+  EXPECT_EQ(found(arrays, "${MODLE_ARGS[@]}"),
+            "run.sh:3:42: warning[misspelt-variable]: nothing in the script "
+            "sets MODLE_ARGS, so the shell puts nothing here; MODEL_ARGS, set "
+            "in line 1, is never used [silently different]; did you mean "
+            "MODEL_ARGS?");
+  EXPECT_NE(found("SEQ_LEN=4096", "--seq-length $SEQLEN"), "");
+  EXPECT_NE(found(arrays, "\"${MODEL_ARG[@]}\""), "");
+  // Used after all, or elsewhere.
+  EXPECT_EQ(found(arrays, "${MODEL_ARGS[@]} ${MODLE_ARGS[@]}"), "");
+  EXPECT_EQ(found("export " + arrays, "${MODLE_ARGS[@]}"), "");
+  EXPECT_EQ(
+      found(arrays + "for MODLE_ARGS in a b; do :; done", "${MODLE_ARGS[@]}"),
+      "");
+  EXPECT_EQ(found("source env.sh\n" + arrays, "${MODLE_ARGS[@]}"), "");
+  // With a default, or nothing that is near.
+  EXPECT_EQ(found(arrays, "${MODLE_ARGS:---bf16}"), "");
+  EXPECT_EQ(found(arrays, "${DATA_ARGS[@]}"), "");
+  EXPECT_EQ(found("STAGE1=3", "--seed $STAGE2"), "");
+  EXPECT_EQ(found(arrays, "\\${MODLE_ARGS[@]}"), "");
+  // A remark is no use.
+  EXPECT_NE(found("# ${MODEL_ARGS[@]}\n" + arrays, "${MODLE_ARGS[@]}"), "");
+  EXPECT_EQ(found("#MODLE_ARGS=\n" + arrays, "${MODEL_ARGS[@]}"), "");
+}
+
 TEST(MegatronReader, FollowsVariablesArraysAndDefaults) {
   EXPECT_EQ(value(run("X=8", "--seed $X"), "seed"), "8");
   EXPECT_EQ(value(run("X=8", "--seed=${X}"), "seed"), "8");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "triax/base/error.h"
 #include "triax/check/findings.h"
@@ -25,6 +26,46 @@ std::set<std::string> refused_fields(const LoadedConfig& loaded) {
     }
   }
   return names;
+}
+
+// Errors of files and of time: no byte of the run hangs on them.
+bool leaves_bytes_known(const Problem& problem) {
+  static constexpr std::string_view kRules[] = {"data-path",
+                                                "data-too-short",
+                                                "deadline-too-short",
+                                                "loss-scale-order",
+                                                "lr-order",
+                                                "pattern-matches-nothing",
+                                                "pattern-splits-fused",
+                                                "run-dir-exists",
+                                                "validation-missing",
+                                                "warmup-steps"};
+  // Their values are out of range or of another type: the loader keeps the
+  // default.
+  static constexpr std::string_view kFields[] = {"comm.deadline",
+                                                 "data.path",
+                                                 "data.validation",
+                                                 "optimizer.betas",
+                                                 "optimizer.decay_steps",
+                                                 "optimizer.eps",
+                                                 "optimizer.lr",
+                                                 "optimizer.min_lr",
+                                                 "optimizer.warmup_steps",
+                                                 "optimizer.weight_decay",
+                                                 "run.dir",
+                                                 "training.gradient_clipping",
+                                                 "training.seed",
+                                                 "training.steps",
+                                                 "training.validate_every"};
+  const auto holds = [](const auto& list, const std::string& name) {
+    return std::find(std::begin(list), std::end(list), name) != std::end(list);
+  };
+  return problem.severity != Severity::kError || holds(kRules, problem.rule) ||
+         (holds(kFields, problem.field) && problem.rule != "unknown-key");
+}
+
+bool are_bytes_known(const std::vector<Problem>& problems) {
+  return std::all_of(problems.begin(), problems.end(), leaves_bytes_known);
 }
 
 bool has_rule(const std::vector<Problem>& problems, const std::string& rule) {
@@ -55,9 +96,12 @@ void run_rules(Findings& findings) {
   if (has_sizes) {
     check_patterns(findings);
   }
-  if (!findings.has_error() && !has_errors(findings.loaded().problems)) {
+  if (are_bytes_known(findings.problems) &&
+      are_bytes_known(findings.loaded().problems)) {
     check_memory(findings);
-    check_deadline(findings);
+    if (!has_rule(findings.problems, "deadline-too-short")) {
+      check_deadline(findings);
+    }
     check_zero_buckets(findings);
     if (findings.options.looks_at_files) {
       check_offload_folder(findings);

@@ -76,25 +76,25 @@ void check_plus_plus_stage(ForeignFindings& findings, int64_t stage) {
   const Whole size =
       whole_at(findings.config, kZero + "zero_hpz_partition_size");
   if (size && *size > 1) {
-    findings.note("no-effect",
-                  size.key,
-                  fmt::format("only stage 3 has a second copy of the weights, "
-                              "and the stage is {}",
-                              stage),
-                  "leave it out",
-                  Effect::kIgnored);
+    findings.warning("no-effect",
+                     size.key,
+                     fmt::format("only stage 3 has a second copy of the "
+                                 "weights, and the stage is {}",
+                                 stage),
+                     "use stage 3, or leave it out",
+                     Effect::kIgnored);
   }
   for (const char* name : {"zero_quantized_weights",
                            "zero_quantized_nontrainable_weights",
                            "zero_quantized_gradients"}) {
     if (deepspeed_flag(findings, kZero + name, false)) {
-      findings.note("no-effect",
-                    kZero + name,
-                    fmt::format("only stage 3 quantizes what it sends, and "
-                                "the stage is {}",
-                                stage),
-                    "leave it out",
-                    Effect::kIgnored);
+      findings.warning("no-effect",
+                       kZero + name,
+                       fmt::format("only stage 3 quantizes what it sends, and "
+                                   "the stage is {}",
+                                   stage),
+                       "use stage 3, or leave it out",
+                       Effect::kIgnored);
     }
   }
 }
@@ -136,7 +136,7 @@ void check_mics(ForeignFindings& findings, int64_t stage) {
     return;
   }
   if (stage < 3) {
-    findings.note(
+    findings.warning(
         "no-effect",
         path,
         fmt::format("MiCS is a kind of stage 3, and the stage is {}", stage),

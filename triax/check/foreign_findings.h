@@ -28,6 +28,8 @@ struct ForeignContext {
   std::optional<RunFacts> other = {};
   /// The system's version where it is not the table's: "0.14.5".
   std::string version = {};
+  /// Somebody named the version: arguments of others are faults then.
+  bool is_version_given = false;
   /// A run this one was made from: has the learning rate followed the batch?
   std::optional<RunFacts> reference = {};
 };

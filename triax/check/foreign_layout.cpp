@@ -117,7 +117,8 @@ double ModelSizes::parameters() const {
          layers * (attention + feed_forward);
 }
 
-std::optional<ModelSizes> model_sizes(const ForeignFindings& findings) {
+std::optional<ModelSizes> model_sizes_but_vocabulary(
+    const ForeignFindings& findings) {
   const RunFacts& own = findings.facts;
   const RunFacts& facts =
       own.layers || !findings.context.other ? own : *findings.context.other;
@@ -149,9 +150,13 @@ std::optional<ModelSizes> model_sizes(const ForeignFindings& findings) {
     sizes.head_dim = sizes.hidden / sizes.heads;
   }
   const bool is_whole = sizes.layers > 0.0 && sizes.hidden > 0.0 &&
-                        sizes.heads > 0.0 && sizes.ffn > 0.0 &&
-                        sizes.vocabulary > 0.0;
+                        sizes.heads > 0.0 && sizes.ffn > 0.0;
   return is_whole ? std::optional<ModelSizes>(sizes) : std::nullopt;
+}
+
+std::optional<ModelSizes> model_sizes(const ForeignFindings& findings) {
+  const std::optional<ModelSizes> sizes = model_sizes_but_vocabulary(findings);
+  return sizes && sizes->vocabulary > 0.0 ? sizes : std::nullopt;
 }
 
 std::string_view model_argument(const ForeignFindings& findings) {

@@ -6,7 +6,8 @@
 #include <cmath>
 
 #include "triax/base/units.h"
-#include "triax/check/foreign_rules.h"
+#include "triax/check/foreign_deepspeed_rules.h"
+#include "triax/check/foreign_memory.h"
 #include "triax/plan/memory_model.h"
 
 namespace triax {
@@ -17,14 +18,6 @@ constexpr double kShareForStates = 0.5;
 // The rest is for temporaries, buffers and the allocator.
 constexpr double kShareForAll = 0.7;
 constexpr double kHalfBytes = 2.0;
-
-std::string bytes_text(double bytes) {
-  return format_bytes(static_cast<int64_t>(std::min(bytes, 9e18)));
-}
-
-std::string count_text(double count) {
-  return format_count(static_cast<int64_t>(std::min(count, 9e18)));
-}
 
 // What the rules share: all of it is known.
 struct Sized {
@@ -37,7 +30,8 @@ struct Sized {
 // nullopt, and a note: something is not known.
 std::optional<Sized> sized(ForeignFindings& findings,
                            const Layout& layout,
-                           const std::string& question) {
+                           const std::string& question,
+                           OpenQuestions& questions) {
   const std::optional<ModelSizes> model = model_sizes(findings);
   const std::optional<int64_t>& memory = findings.context.device_bytes;
   const bool has_dp = layout.dp && *layout.dp > 0;
@@ -46,9 +40,13 @@ std::optional<Sized> sized(ForeignFindings& findings,
                {has_dp || layout.world, "--world"},
                {memory.has_value(), "--cluster with device_memory"}});
   if (!missing.empty()) {
-    findings.not_judged(fmt::format("{}: give {}", question, missing));
+    questions.ask(question, missing);
   }
   if (!missing.empty() || !has_dp) {
+    return std::nullopt;
+  }
+  if (findings.facts.experts.value_or(0) > 1) {
+    findings.not_judged(fmt::format("{}: experts are not counted", question));
     return std::nullopt;
   }
   const double share =
@@ -87,11 +85,12 @@ std::string network_text(const ForeignFindings& findings,
   const double low = bytes_sent(run, 1, count);
   const double rate = *context.link_bytes_per_second;
   return fmt::format(
-      "zero {} sends {} a step with {:g} microbatches, {} at {}, where zero 1 "
+      "zero {} sends {} a step with {:g} microbatch{}, {} at {}, where zero 1 "
       "sends {} in {}",
       stage,
       bytes_text(high),
       count,
+      count == 1.0 ? "" : "es",
       format_duration(high / rate),
       format_bandwidth(rate),
       bytes_text(low),
@@ -105,13 +104,61 @@ bool costs_network(const ForeignFindings& findings, int64_t stage) {
           num_microbatches(findings).value_or(1) > 1);
 }
 
-void check_zero(ForeignFindings& findings, const Layout& layout) {
+// What decides besides the stage and is another's to say; empty: nothing.
+std::string open_choice(const ForeignFindings& findings) {
+  if (findings.config.system != System::kDeepSpeed) {
+    return "";
+  }
+  const std::string zero = "zero_optimization.";
+  const Whole group =
+      whole_at(findings.config, zero + "zero_hpz_partition_size");
+  if (group.value_or(1) > 1) {
+    return fmt::format(
+        "{} {} keeps a copy of the weights nearer to each rank (ZeRO++)",
+        group.key,
+        *group);
+  }
+  for (const char* name :
+       {"zero_quantized_weights", "zero_quantized_gradients"}) {
+    if (deepspeed_flag(findings, zero + name, false)) {
+      return fmt::format("{}{} sends fewer bytes (ZeRO++)", zero, name);
+    }
+  }
+  std::vector<std::string> automatic;
+  for (const char* key : {"gradient_accumulation_steps",
+                          "train_micro_batch_size_per_gpu",
+                          "bf16.enabled",
+                          "fp16.enabled",
+                          "zero_optimization.offload_optimizer.device",
+                          "zero_optimization.offload_param.device"}) {
+    if (word_at(findings.config, key).value_or("") == "auto") {
+      automatic.emplace_back(key);
+    }
+  }
+  return automatic.empty()
+             ? ""
+             : fmt::format(
+                   "{} {} \"auto\", and {} decides",
+                   fmt::join(automatic, ", "),
+                   automatic.size() == 1 ? "is" : "are",
+                   automatic.size() == 1 ? "its value" : "what fills them");
+}
+
+void check_zero(ForeignFindings& findings,
+                const Layout& layout,
+                OpenQuestions& questions) {
   const Whole& stage = findings.facts.zero_stage;
   if (!stage.is_set() || *stage > 3 || !costs_network(findings, *stage)) {
     return;
   }
+  const std::string open = open_choice(findings);
+  if (!open.empty()) {
+    findings.not_judged(
+        fmt::format("whether zero 1 would be faster: {}", open));
+    return;
+  }
   const std::optional<Sized> run =
-      sized(findings, layout, "whether zero 1 would fit");
+      sized(findings, layout, "whether zero 1 would fit", questions);
   if (!run) {
     return;
   }
@@ -169,20 +216,9 @@ void check_buckets(ForeignFindings& findings) {
   }
 }
 
-// Bytes that one layer keeps for backward without recompute, for one
-// microbatch: s b [8 h + ((4 + 4 k/a) h + 6 f) / tp], and s b h (10 + 24 / tp)
-// of a layer with GELU and dropout (Korthikanti et al. 2022, without the
-// attention matrix).
-double layer_bytes(const ModelSizes& model, double tokens, double tp) {
-  if (!model.is_gated) {
-    return tokens * model.hidden * (10.0 + 24.0 / tp);
-  }
-  const double attention =
-      (4.0 + 4.0 * model.kv_heads / model.heads) * model.hidden;
-  return tokens * (8.0 * model.hidden + (attention + 6.0 * model.ffn) / tp);
-}
-
-void check_recompute(ForeignFindings& findings, const Layout& layout) {
+void check_recompute(ForeignFindings& findings,
+                     const Layout& layout,
+                     OpenQuestions& questions) {
   const RunFacts& facts = findings.facts;
   const bool is_full = facts.recompute.is_set() && *facts.recompute == "full";
   const bool is_placed = facts.sequence && facts.microbatch &&
@@ -190,8 +226,8 @@ void check_recompute(ForeignFindings& findings, const Layout& layout) {
   if (!is_full || !is_placed) {
     return;
   }
-  const std::optional<Sized> run =
-      sized(findings, layout, "whether memory is free without recompute");
+  const std::optional<Sized> run = sized(
+      findings, layout, "whether memory is free without recompute", questions);
   if (!run) {
     return;
   }
@@ -219,11 +255,12 @@ void check_recompute(ForeignFindings& findings, const Layout& layout) {
       "slow-choice",
       facts.recompute.key,
       fmt::format("memory is free without full recompute: states {} + {:.0f} "
-                  "layers * {:.0f} live microbatches * {} + logits {} = {} of "
+                  "layers * {:.0f} live microbatch{} * {} + logits {} = {} of "
                   "{}; recompute runs each forward pass twice",
                   bytes_text(states),
                   layers,
                   live,
+                  live == 1.0 ? "" : "es",
                   bytes_text(layer),
                   bytes_text(logits),
                   bytes_text(bytes),
@@ -234,11 +271,49 @@ void check_recompute(ForeignFindings& findings, const Layout& layout) {
 
 }  // namespace
 
+std::string bytes_text(double bytes) {
+  return format_bytes(static_cast<int64_t>(std::min(bytes, 9e18)));
+}
+
+std::string count_text(double count) {
+  return format_count(static_cast<int64_t>(std::min(count, 9e18)));
+}
+
+double layer_bytes(const ModelSizes& model, double tokens, double tp) {
+  if (!model.is_gated) {
+    return tokens * model.hidden * (10.0 + 24.0 / tp);
+  }
+  const double attention =
+      (4.0 + 4.0 * model.kv_heads / model.heads) * model.hidden;
+  return tokens * (8.0 * model.hidden + (attention + 6.0 * model.ffn) / tp);
+}
+
+void OpenQuestions::ask(const std::string& question,
+                        const std::string& missing) {
+  for (auto& [other, questions] : by_missing_) {
+    if (other == missing) {
+      questions.push_back(question);
+      return;
+    }
+  }
+  by_missing_.push_back({missing, {question}});
+}
+
+void OpenQuestions::say(ForeignFindings& findings) const {
+  for (const auto& [missing, questions] : by_missing_) {
+    findings.not_judged(
+        fmt::format("{}: give {}", fmt::join(questions, ", "), missing));
+  }
+}
+
 void check_foreign_memory(ForeignFindings& findings) {
   const Layout layout = layout_of(findings);
-  check_zero(findings, layout);
+  OpenQuestions questions;
+  check_fit(findings, layout, questions);
+  check_zero(findings, layout, questions);
   check_buckets(findings);
-  check_recompute(findings, layout);
+  check_recompute(findings, layout, questions);
+  questions.say(findings);
 }
 
 }  // namespace triax

@@ -67,6 +67,10 @@ struct ModelSizes {
 
 /// nullopt: one of them is not known.
 std::optional<ModelSizes> model_sizes(const ForeignFindings& findings);
+/// The same where the vocabulary is not known, and 0 in it: what is certain
+/// then is the least that the model has.
+std::optional<ModelSizes> model_sizes_but_vocabulary(
+    const ForeignFindings& findings);
 
 /// "--model", and for what, where the config says the rest.
 std::string_view model_argument(const ForeignFindings& findings);

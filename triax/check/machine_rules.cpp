@@ -82,6 +82,15 @@ void check_limit(Findings& findings) {
   }
 }
 
+std::string needs_text(int num_ranks, int64_t all, int64_t heaviest) {
+  return num_ranks == 1
+             ? fmt::format("one rank needs {}", format_bytes(all))
+             : fmt::format("{} ranks need {} together, {} the largest",
+                           num_ranks,
+                           format_bytes(all),
+                           format_bytes(heaviest));
+}
+
 }  // namespace
 
 void check_memory(Findings& findings) {
@@ -105,11 +114,8 @@ void check_memory(Findings& findings) {
     findings.warning(
         "memory-exceeds-machine",
         "model",
-        fmt::format("{} ranks need {} together, {} the largest, and this "
-                    "machine has {}",
-                    findings.config.world_size(),
-                    format_bytes(all),
-                    format_bytes(heaviest),
+        fmt::format("{}, and this machine has {}",
+                    needs_text(findings.config.world_size(), all, heaviest),
                     format_bytes(available)),
         "use a smaller model, microbatch or dp; train --dry-run shows what "
         "takes it");

@@ -79,14 +79,16 @@ class KeyJudge {
       return;  // it branched off where the key still did something
     }
     if (row.use == KeyUse::kIgnored) {
-      add(Severity::kNote,
+      const bool is_other = changes_the_run(row.key);
+      add(is_other && !is_of_fork() ? Severity::kWarning : Severity::kNote,
           "ignored-key",
           entry,
           entry.key_position,
-          fmt::format("core_v0.19.2 does nothing with it: {}", row.why),
+          fmt::format("Megatron-LM core_v0.19.2 does nothing with it: {}",
+                      row.why),
           row.replacement.empty() ? std::string("remove it")
                                   : fmt::format("use --{}", row.replacement),
-          Effect::kIgnored);
+          is_other ? Effect::kSilentlyDifferent : Effect::kIgnored);
       return;
     }
     if (row.is_deprecated && !args_.is_deepspeed()) {
@@ -101,6 +103,13 @@ class KeyJudge {
           Effect::kNone);
     }
     check_value(entry, row);
+  }
+
+  // Of the arguments that nothing reads any more, those that said what is
+  // computed; the others said how.
+  static bool changes_the_run(std::string_view key) {
+    return key == "rampup-batch-size" ||
+           key == "apply-residual-connection-post-layernorm";
   }
 
   static bool is_certain(const ConfigEntry& entry) {
@@ -161,7 +170,7 @@ class KeyJudge {
     }
     const MegatronFork fork =
         is_choice ? fork_of(row.key, value) : MegatronFork::kNone;
-    if (fork != MegatronFork::kNone) {
+    if (fork != MegatronFork::kNone && !is_version_meant()) {
       of_fork(entry, value, fork);
       return;
     }
@@ -225,7 +234,7 @@ class KeyJudge {
     if (args_.is_deepspeed()) {
       return;
     }
-    add(Severity::kNote,
+    add(is_version_meant() ? Severity::kError : Severity::kNote,
         "removed-key",
         entry,
         entry.key_position,
@@ -270,7 +279,7 @@ class KeyJudge {
 
   // Other programs on this base have names of their own that only resemble.
   void flush_slips() {
-    const bool is_own = is_own_program(args_.script());
+    const bool is_own = is_for_megatron();
     const bool is_other = !is_own || is_of_fork() || args_.is_deepspeed() ||
                           strangers_.size() > 1;
     for (const Slip& slip : slips_) {
@@ -350,13 +359,15 @@ class KeyJudge {
         std::count_if(strangers_.begin(), strangers_.end(), has_only_negation);
     const int64_t num_others =
         static_cast<int64_t>(strangers_.size()) - num_negated;
-    const bool is_own = fork_ == MegatronFork::kNone &&
-                        is_own_program(args_.script()) && num_others <= 1;
+    const bool is_alone = args_.script().empty() || num_others <= 1;
+    const bool is_own = !is_of_fork() && is_for_megatron() &&
+                        (is_alone || findings_.context.is_version_given);
     for (const ConfigEntry* entry : strangers_) {
       const std::string contrary = opposite(entry->key);
-      add(!is_own                    ? Severity::kNote
-          : has_only_negation(entry) ? Severity::kError
-                                     : Severity::kWarning,
+      add(!is_own ? Severity::kNote
+          : has_only_negation(entry) || findings_.context.is_version_given
+              ? Severity::kError
+              : Severity::kWarning,
           "unknown-key",
           *entry,
           entry->key_position,
@@ -368,7 +379,19 @@ class KeyJudge {
     }
   }
 
-  bool is_of_fork() const { return fork_ != MegatronFork::kNone; }
+  // Who names the version means Megatron-LM itself.
+  bool is_of_fork() const {
+    return fork_ != MegatronFork::kNone && !is_version_meant();
+  }
+
+  bool is_version_meant() const {
+    return findings_.context.is_version_given && !args_.is_deepspeed();
+  }
+
+  // A program of its own, or arguments alone, which name no other.
+  bool is_for_megatron() const {
+    return args_.script().empty() || is_own_program(args_.script());
+  }
 
   struct Slip {
     const ConfigEntry* entry;

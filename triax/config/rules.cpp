@@ -48,6 +48,8 @@ const std::vector<Rule>& rules() {
       {"stray-argument", "a word belongs to no argument"},
       {"missing-argument", "an argument is missing that the run needs"},
       {"repeated-argument", "an argument is given twice"},
+      {"misspelt-variable",
+       "a script reads a variable that it sets under a name near it"},
       {"lost-arguments", "a broken line continuation cuts arguments off"},
       {"several-runs", "the script starts more than one run"},
       {"virtual-stages", "the chunks of an interleaved pipeline do not fit"},

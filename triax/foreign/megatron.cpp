@@ -12,6 +12,7 @@
 #include "triax/foreign/megatron_launch.h"
 #include "triax/foreign/megatron_runs.h"
 #include "triax/foreign/megatron_shell.h"
+#include "triax/foreign/megatron_shell_names.h"
 #include "triax/foreign/text_cursor.h"
 
 namespace triax {
@@ -146,6 +147,26 @@ void note_other_runs(const std::vector<MegatronRun>& candidates,
          Effect::kNone,
          {}});
     return;
+  }
+}
+
+void note_misspelt_variables(std::string_view text,
+                             const Places& places,
+                             ForeignConfig& config) {
+  for (const MisspeltVariable& variable : misspelt_variables(text)) {
+    config.problems.push_back(
+        {Severity::kWarning,
+         "misspelt-variable",
+         "",
+         places.at(variable.offset),
+         fmt::format("nothing in the script sets {}, so the shell puts nothing "
+                     "here; {}, set in line {}, is never used",
+                     variable.name,
+                     variable.near,
+                     places.at(variable.near_offset).line),
+         fmt::format("did you mean {}?", variable.near),
+         Effect::kSilentlyDifferent,
+         {}});
   }
 }
 
@@ -299,6 +320,7 @@ ForeignConfig read_megatron(std::string_view text, const std::string& file) {
   config.system = System::kMegatron;
   config.file = file;
   read_script(runs, batch, places, config);
+  note_misspelt_variables(text, places, config);
   return config;
 }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A large run of several nodes, with paths from its caller.
-# notes: ignored-key rampup-batch-size
+# finds: warning ignored-key rampup-batch-size
 
 export CUDA_DEVICE_MAX_CONNECTIONS=1
 
