@@ -6,18 +6,12 @@
 #include <utility>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 #include "triax/memory/tracker.h"
 #include "triax/optim/optimizer.h"
 
 namespace triax {
 namespace {
-
-/// The elements that two ranges share.
-Range shared_by(const Range& a, const Range& b) {
-  const int64_t start = std::max(a.start, b.start);
-  const int64_t end = std::min(a.start + a.length, b.start + b.length);
-  return {start, std::max<int64_t>(0, end - start)};
-}
 
 Range whole(const std::vector<Range>& places) {
   if (places.empty()) {
@@ -26,9 +20,7 @@ Range whole(const std::vector<Range>& places) {
   const int64_t start =
       places.front().start / kSpillAlignment * kSpillAlignment;
   const int64_t end = places.back().start + places.back().length;
-  return {
-      start,
-      (end - start + kSpillAlignment - 1) / kSpillAlignment * kSpillAlignment};
+  return {start, round_up(end - start, kSpillAlignment)};
 }
 
 }  // namespace
@@ -99,7 +91,7 @@ void Optimizer::for_each_part(
         return place.start + place.length <= window.elements.start;
       });
   for (auto place = first; place != places.end(); ++place) {
-    const Range mine = shared_by(*place, window.elements);
+    const Range mine = intersection(*place, window.elements);
     if (mine.length > 0) {
       body(static_cast<size_t>(place - places.begin()),
            {mine.start - place->start, mine.length});
