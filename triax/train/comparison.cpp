@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "triax/config/fields.h"
 #include "triax/model/scalar_type.h"
 #include "triax/plan/logical_parameters.h"
 #include "triax/plan/reference_runs.h"
@@ -24,22 +25,6 @@ constexpr double kTinyGradient = 1e-10;
 constexpr double kProofless = 0.5;
 /// Tensors of one norm lie no farther apart.
 constexpr double kOpposite = 2.0;
-
-std::string precision_name(Precision precision) {
-  switch (precision) {
-    case Precision::kFp64:
-      return "fp64";
-    case Precision::kFp32:
-      return "fp32";
-    case Precision::kBf16Autocast:
-      return "bf16_autocast";
-    case Precision::kBf16:
-      return "bf16";
-    case Precision::kFp16:
-      return "fp16";
-  }
-  return "?";
-}
 
 /// One replica sends no gradients.
 ReduceDtype sent_as(const ParallelConfig& parallel) {
@@ -103,7 +88,7 @@ Comparison::Comparison(const RunConfig& config, TensorMap start)
       others_.back()->run().set_weights(start_);
     }
   }
-  report_.precision = precision_name(config_.training.precision);
+  report_.precision = chosen("training.precision", config_);
   compare_start();
 }
 
