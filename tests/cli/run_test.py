@@ -439,8 +439,8 @@ class RunTest(unittest.TestCase):
                             "model.num_hidden_layers=64")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertRegex(result.stderr,
-                         r"error\[offload-disk-full\]: memory.offload_dir: 4 "
-                         r"ranks put \S+ TiB on file, \S+ TiB the largest "
+                         r"error\[offload-disk-full\]: memory.offload_dir: "
+                         r"\S+ TiB go on file for 4 ranks, \S+ TiB the largest "
                          r"\(optimizer \S+ TiB\), and \S+ \SiB are free in "
                          r'"spill"')
         self.assertFalse(self.path("out").exists())
