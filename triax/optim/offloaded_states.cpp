@@ -149,20 +149,19 @@ void Optimizer::visit_states(
   const MemoryScope memory(MemoryCategory::kOptimizer);
   offloaded_.file->for_each_window(all, [&](const ArrayWindow& window) {
     for_each_part(window, [&](size_t index, const Range& elements) {
-      const auto visit_one = [&](const std::string& name, int array) {
-        const int64_t in_window = offloaded_.places[index].start +
-                                  elements.start - window.elements.start;
+      const Part part = part_of(window, index, elements);
+      const auto visit_one = [&](const std::string& name,
+                                 const at::Tensor& tensor) {
         visit({.name = name,
                .index = static_cast<int64_t>(index),
-               .tensor =
-                   window.arrays[array].narrow(0, in_window, elements.length),
+               .tensor = tensor,
                .start = elements.start});
       };
       if (has_masters_on_file()) {
-        visit_one("master", offloaded_.master);
+        visit_one("master", part.master);
       }
       for (size_t i = 0; i < state_names_.size(); ++i) {
-        visit_one(state_names_[i], offloaded_.states[i]);
+        visit_one(state_names_[i], part.states[i]);
       }
     });
   });
