@@ -206,6 +206,11 @@ TEST(Translate, CarriesOffloadToFiles) {
               Contains(HasSubstr("offload_parameters \"nvme\" (from "
                                  "zero_optimization.offload_param.device): "
                                  "triax keeps parameters on file with")));
+  std::string two_folders = deepspeed_offload("nvme", "nvme");
+  two_folders.replace(two_folders.rfind("/disk"), 5, "/other");
+  EXPECT_THAT(to_triax(two_folders).lost,
+              Contains(HasSubstr("zero_optimization.offload_param.nvme_path "
+                                 "\"/other\": nothing lies there, or ")));
   // Its ranks are where DeepSpeed's "cpu" is.
   const Translation host = to_triax(deepspeed_offload("cpu", "cpu"));
   EXPECT_THAT(host.text, Not(HasSubstr("offload")));
