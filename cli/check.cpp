@@ -12,6 +12,7 @@
 #include "cli/check_translate.h"
 #include "cli/checked_config.h"
 #include "cli/verbs.h"
+#include "triax/base/units.h"
 #include "triax/check/check.h"
 #include "triax/check/foreign_check.h"
 #include "triax/check/report_formats.h"
@@ -25,9 +26,6 @@ void print_text(const std::vector<Problem>& problems) {
     ++counts[static_cast<int>(problem.severity)];
     fmt::print("{}\n", to_text(problem));
   }
-  const auto counted = [](int count, const char* noun) {
-    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-  };
   fmt::print("{}, {}, {}\n",
              counted(counts[0], "error"),
              counted(counts[1], "warning"),

@@ -26,18 +26,18 @@ std::string batch_text(const RunConfig& config) {
   const ParallelDims dims = make_parallel_dims(config.parallel);
   const int64_t sequences = config.training.global_batch_size;
   return fmt::format(
-      "{}: mesh dp {} × pp {} × tp {} = {} ranks; {} parameters; {} steps of "
-      "{} sequences ({} tokens) in {} microbatches of {}\n",
+      "{}: mesh dp {} × pp {} × tp {} = {}; {} parameters; {} of {} ({} "
+      "tokens) in {} of {}\n",
       plan_name(config.parallel),
       dims.dp,
       dims.pp,
       dims.tp,
-      dims.world_size(),
+      counted(dims.world_size(), "rank"),
       format_count(num_parameters(config.model)),
-      config.training.steps,
-      sequences,
+      counted(config.training.steps, "step"),
+      counted(sequences, "sequence"),
       format_count(sequences * config.data.sequence_length),
-      config.num_microbatches(),
+      counted(config.num_microbatches(), "microbatch"),
       config.training.microbatch_size);
 }
 
@@ -48,10 +48,10 @@ std::string schedule_text(const RunConfig& config) {
   const ScheduleProof proof = prove_schedule(actions, num_microbatches);
   return fmt::format(
       "schedule {}: proved; bubble {:.1f}% of a step with equal stages; links "
-      "buffer {} messages\n",
+      "buffer {}\n",
       config.parallel.schedule,
       100 * simulate(actions, {}).bubble,
-      proof.least_link_depth);
+      counted(proof.least_link_depth, "message"));
 }
 
 std::string stage_text(const RunConfig& config) {

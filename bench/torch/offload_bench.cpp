@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "triax/base/json.h"
+#include "triax/base/rounding.h"
 #include "triax/memory/io_buffer.h"
 #include "triax/optim/optimizer.h"
 
@@ -94,10 +95,9 @@ Json measure(const Options& options) {
   const int64_t numel = options.megabytes * kMiB / (kNumStates * 4);
   const std::vector<OptimizedTensor> tensors = {
       {.parameter = at::randn({numel}), .gradient = at::randn({numel})}};
-  SpilledArrays arrays(
-      options.dir,
-      (numel + kSpillAlignment - 1) / kSpillAlignment * kSpillAlignment,
-      {{"exp_avg", at::kFloat}, {"exp_avg_sq", at::kFloat}});
+  SpilledArrays arrays(options.dir,
+                       round_up(numel, kSpillAlignment),
+                       {{"exp_avg", at::kFloat}, {"exp_avg_sq", at::kFloat}});
   const OffloadedOptimizer on_file = {
       .file = &arrays, .places = {{0, numel}}, .states = {0, 1}};
   AdamW offloaded(tensors, {}, &on_file);

@@ -89,10 +89,11 @@ int run(const Arguments& arguments) {
 
 Arguments parse(int argc, char** argv, CLI::App& app) {
   Arguments arguments;
-  app.add_option("verb", arguments.verb)
+  app.add_option("verb", arguments.verb, "what the ranks do")
       ->required()
       ->check(CLI::IsMember({"train", "verify"}));
-  app.add_option("run_file", arguments.run_file)->required();
+  app.add_option("run_file", arguments.run_file, "a resolved config (run.toml)")
+      ->required();
   app.add_flag("--quiet", arguments.is_quiet);
   app.add_flag("--verbose", arguments.is_verbose);
   app.add_flag("--json", arguments.verify.is_json);
@@ -108,12 +109,20 @@ Arguments parse(int argc, char** argv, CLI::App& app) {
 int main(int argc, char** argv) {
   triax::open_standard_streams();
   triax::install_tracking_allocator();
-  CLI::App app("The ranks of a triax run; started by triax.", "triax-run");
+  CLI::App app(
+      "Loads LibTorch and forks the ranks of a run. triax starts it; people "
+      "call `triax train` and `triax verify`.",
+      "triax-run");
+  if (argc < 2) {
+    triax::log_error(
+        "triax-run is started by triax, with a run file that it has checked; "
+        "call `triax train FILE` or `triax verify FILE`");
+    return 2;
+  }
   try {
     return triax::run(triax::parse(argc, argv, app));
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return 2;
+    return app.exit(error) == 0 ? 0 : 2;
   } catch (const triax::Error& error) {
     triax::log_error(error.what());
     return 2;

@@ -116,6 +116,14 @@ TEST(Units, FormatsCounts) {
   EXPECT_EQ(format_count(1234567890), "1,234,567,890");
 }
 
+TEST(Units, CountsThings) {
+  EXPECT_EQ(counted(0, "stage"), "0 stages");
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(2, "rank"), "2 ranks");
+  EXPECT_EQ(counted(1, "microbatch"), "1 microbatch");
+  EXPECT_EQ(counted(3, "microbatch"), "3 microbatches");
+}
+
 TEST(Units, FormatsDurations) {
   EXPECT_EQ(format_duration(0), "0 s");
   EXPECT_EQ(format_duration(4.1e-6), "4.10 us");

@@ -39,6 +39,15 @@ inline std::string all_text(const ForeignReport& report) {
   return text;
 }
 
+/// The same, and what was not judged.
+inline std::string text_with_unjudged(const ForeignReport& report) {
+  std::string text = all_text(report);
+  for (const std::string& clause : report.unjudged) {
+    text += "not judged: " + clause + "\n";
+  }
+  return text;
+}
+
 /// In each file of a folder a line "# finds = RULE…" names the rules that
 /// speak, and "# notes = RULE…", if there is one, some that only note.
 /// Returns the number of files.

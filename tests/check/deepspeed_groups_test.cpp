@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/check/case_files.h"
 #include "triax/check/foreign_check.h"
 #include "triax/foreign/deepspeed.h"
 
@@ -16,14 +17,7 @@ std::string checked(const std::string& text,
                     const ForeignContext& context = {}) {
   const ForeignReport report = check_foreign(
       read_deepspeed(text + "\ngradient_clipping: 1", "a.json"), context);
-  std::string all;
-  for (const Problem& problem : report.problems) {
-    all += to_text(problem) + "\n";
-  }
-  for (const std::string& clause : report.unjudged) {
-    all += "not judged: " + clause + "\n";
-  }
-  return all;
+  return text_with_unjudged(report);
 }
 
 constexpr const char* kElastic =
@@ -199,11 +193,10 @@ TEST(DeepSpeedNumbers, BeyondSixtyFourBitsAreSaid) {
                       {.world = 1}),
               HasSubstr("1e+30 is a number beyond 64 bits, and it takes a "
                         "whole number"));
-  EXPECT_THAT(checked("train_batch_size: 8\nsequence_parallel_size: " + most,
-                      {.world = 8}),
-              HasSubstr("sequence_parallel_size " + most +
-                        " is more than the 8 "
-                        "ranks"));
+  EXPECT_THAT(
+      checked("train_batch_size: 8\nsequence_parallel_size: " + most,
+              {.world = 8}),
+      HasSubstr("sequence_parallel_size " + most + " is more than 8 ranks"));
 }
 
 TEST(DeepSpeedNumbers, NaNIsATextToTheLoader) {

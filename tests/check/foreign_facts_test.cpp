@@ -73,7 +73,7 @@ TEST_F(Facts, AWorldThatDoesNotFactorIsSaid) {
                         "no place [refused]; use degrees whose "
                         "product is 1, 2, 4 or 8"));
   context.world = 2;
-  EXPECT_THAT(shapes(), HasSubstr("2 ranks are fewer than"));
+  EXPECT_THAT(shapes(), HasSubstr("2 ranks cannot hold"));
   // At the degree that is there.
   facts.tp = {};
   facts.cp = said(3, "cp");
@@ -84,8 +84,8 @@ TEST_F(Facts, AWorldThatDoesNotFactorIsSaid) {
   facts.dp = said(2, "dp");
   context.world = 8;
   EXPECT_THAT(shapes(),
-              HasSubstr("dp: dp 2 * (tp 2 * pp 1 * cp 1 = 2) are not the 8 "
-                        "ranks that are there [refused]; use dp 4"));
+              HasSubstr("dp: dp 2 * (tp 2 * pp 1 * cp 1 = 2) does not make "
+                        "8 ranks [refused]; use dp 4"));
   facts.dp = said(INT64_MAX, "dp");
   EXPECT_THAT(shapes(), HasSubstr("use dp 4"));
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/check/case_files.h"
 #include "triax/check/foreign_check.h"
 #include "triax/foreign/deepspeed.h"
 
@@ -402,14 +403,7 @@ std::string batch(const std::string& text, std::optional<int64_t> world) {
   context.world = world;
   const ForeignReport report = check_foreign(
       read_deepspeed(text + "\ngradient_clipping: 1", "a.json"), context);
-  std::string all;
-  for (const Problem& problem : report.problems) {
-    all += to_text(problem) + "\n";
-  }
-  for (const std::string& clause : report.unjudged) {
-    all += "not judged: " + clause + "\n";
-  }
-  return all;
+  return text_with_unjudged(report);
 }
 
 // Cases 6 of the public reports.

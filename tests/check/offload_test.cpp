@@ -74,16 +74,14 @@ TEST_F(CheckOffload, SaysThatMemoryIsNoDisk) {
 
 // 16 bytes of state for each of some 3 10^13 parameters.
 TEST_F(CheckOffload, CountsWhatTheDiskMustHold) {
-  EXPECT_THAT(
-      found({"model.hidden_size=262144",
-             "model.intermediate_size=262144",
-             "model.num_hidden_layers=64",
-             "memory.offload_dir=" + folder_.path().string()}),
-      AllOf(HasSubstr("error[offload-disk-full]: memory.offload_dir: 1 ranks "
-                      "put "),
-            HasSubstr("TiB on file, "),
-            HasSubstr("TiB the largest (optimizer "),
-            HasSubstr("are free in \"" + folder_.path().string())));
+  EXPECT_THAT(found({"model.hidden_size=262144",
+                     "model.intermediate_size=262144",
+                     "model.num_hidden_layers=64",
+                     "memory.offload_dir=" + folder_.path().string()}),
+              AllOf(HasSubstr("error[offload-disk-full]: memory.offload_dir: "),
+                    HasSubstr("TiB go on file for 1 rank, "),
+                    HasSubstr("TiB the largest (optimizer "),
+                    HasSubstr("are free in \"" + folder_.path().string())));
 }
 
 TEST_F(CheckOffload, SaysWhichKeysDoNothing) {
@@ -139,6 +137,41 @@ TEST_F(CheckOffload, ParametersNeedAShardOfThem) {
                      "parallel.dp=2",
                      "training.global_batch_size=2"}),
               Not(HasSubstr("error")));
+}
+
+// 41 MiB of parameters and as much of gradients, in blocks of 10 MiB.
+TEST_F(CheckOffload, AShardOnFileIsNotHeldAgainstZero) {
+  const std::vector<std::string> keys = {"model.hidden_size=512",
+                                         "model.intermediate_size=1024",
+                                         "model.vocab_size=256",
+                                         "parallel.dp=2",
+                                         "training.global_batch_size=2"};
+  const auto found_with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), keys.begin(), keys.end());
+    return found(more);
+  };
+  const std::string gradients =
+      "memory.offload_states=[\"optimizer\", \"gradients\"]";
+  const std::string all =
+      "memory.offload_states=[\"optimizer\", \"gradients\", \"parameters\"]";
+  const std::string zero2 = "parallel.zero=2";
+  const std::string buckets = "parallel.bucket_bytes=12MiB";
+  EXPECT_THAT(found_with({zero2, buckets}),
+              HasSubstr("20.5 MiB of gradients and 21.0 MiB of buckets are "
+                        "more than the 41.0 MiB of gradients that zero = 1"));
+  EXPECT_EQ(found_with({zero2, buckets, gradients}), "");
+  EXPECT_THAT(found_with({zero2, "parallel.bucket_bytes=20MiB", gradients}),
+              HasSubstr("38.0 MiB of buckets and 38.0 MiB of windows are more "
+                        "than the 41.0 MiB of gradients and 8.0 MiB of "
+                        "windows that zero = 1 keeps"));
+  const std::string zero3 = "parallel.zero=3";
+  const std::string small = "parallel.bucket_bytes=1MiB";
+  const std::string layers = "model.num_hidden_layers=5";
+  const std::string ahead = "parallel.prefetch=2";
+  EXPECT_THAT(found_with({zero3, small, layers, ahead}),
+              HasSubstr("of parameters and 30.0 MiB of gathered units are "
+                        "more than"));
+  EXPECT_EQ(found_with({zero3, small, layers, ahead, all}), "");
 }
 
 // Apart from the rank's memory.

@@ -330,7 +330,7 @@ INSTANTIATE_TEST_SUITE_P(
                 megatron(kHeads + "--tensor-model-parallel-size 4 "
                                   "--pipeline-model-parallel-size 2"),
                 "world-size",
-                "8 ranks are fewer than tp 4 * pp 4 * cp 1 = 16",
+                "8 ranks cannot hold tp 4 * pp 4 * cp 1 = 16",
                 8},
         Example{"the slowest of uneven stages",
                 System::kMegatron,

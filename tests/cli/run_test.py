@@ -439,8 +439,8 @@ class RunTest(unittest.TestCase):
                             "model.num_hidden_layers=64")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertRegex(result.stderr,
-                         r"error\[offload-disk-full\]: memory.offload_dir: 4 "
-                         r"ranks put \S+ TiB on file, \S+ TiB the largest "
+                         r"error\[offload-disk-full\]: memory.offload_dir: "
+                         r"\S+ TiB go on file for 4 ranks, \S+ TiB the largest "
                          r"\(optimizer \S+ TiB\), and \S+ \SiB are free in "
                          r'"spill"')
         self.assertFalse(self.path("out").exists())
@@ -492,6 +492,32 @@ class RunTest(unittest.TestCase):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn("tie_word_embeddings", result.stderr)
         self.assertFalse(self.path("runs").exists())
+
+    def test_triax_run_says_what_it_is(self):
+        program = pathlib.Path(TRIAX).parent.parent / "libexec/triax-run"
+
+        def call(*arguments):
+            return subprocess.run([program, *arguments], cwd=self.folder,
+                                  capture_output=True, text=True, timeout=60)
+
+        shown = call("--help")
+        self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+        self.assertIn("forks the ranks of a run", shown.stdout)
+        alone = call()
+        self.assertEqual((alone.returncode, alone.stdout), (2, ""))
+        self.assertRegex(alone.stderr,
+                         r"^error: triax-run is started by triax[^\n]*\n$")
+        self.assertEqual(call("train").returncode, 2)
+
+    def test_one_rank_is_not_several(self):
+        one = self.triax("train", "run.toml", "--dry-run", "training.steps=1",
+                         "optimizer.warmup_steps=0",
+                         "parallel.tp=1", "parallel.pp=1", "parallel.dp=1",
+                         "training.global_batch_size=1",
+                         "training.microbatch_size=1")
+        self.assertIn("= 1 rank; ", one.stderr + one.stdout)
+        self.assertIn("; 1 step of 1 sequence (16 tokens) in 1 microbatch of 1",
+                      one.stderr + one.stdout)
 
     def test_the_dry_run_starts_nothing(self):
         result = self.triax("train", "run.toml", "--dry-run")

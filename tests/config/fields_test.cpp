@@ -98,6 +98,15 @@ TEST(Fields, EachOneChangesItsMemberAlone) {
   }
 }
 
+TEST(Fields, AnEnumerationsChoiceHasItsWord) {
+  RunConfig config;
+  EXPECT_EQ(chosen("training.precision", config), "fp32");
+  config.training.precision = Precision::kBf16Autocast;
+  config.memory.recompute = Recompute::kEveryK;
+  EXPECT_EQ(chosen("training.precision", config), "bf16_autocast");
+  EXPECT_EQ(chosen("memory.recompute", config), "every_k");
+}
+
 TEST(Fields, ADefaultThatIsWrittenOutChangesNothing) {
   for (const Field& field : fields()) {
     const std::string value = print_value(field, RunConfig{});

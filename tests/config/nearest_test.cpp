@@ -59,6 +59,15 @@ TEST(KeyAliases, SayWhatTheyAreCalledHere) {
   EXPECT_EQ(alias_fix("", "micro_batch"),
             "did you mean training.microbatch_size?");
   EXPECT_EQ(alias_fix("optimizer", "type"), "did you mean optimizer.name?");
+  EXPECT_EQ(alias_fix("training", "mixed_precision_reduce"),
+            "did you mean parallel.reduce_dtype?");
+  EXPECT_EQ(alias_fix("parallel", "grad_reduce_in_fp32"),
+            "did you mean parallel.reduce_dtype?");
+  EXPECT_EQ(alias_fix("memory", "nvme_path"),
+            "did you mean memory.offload_dir?");
+  EXPECT_EQ(alias_fix("memory", "offload_optimizer"),
+            "did you mean memory.offload? with memory.offload_states = "
+            "[\"optimizer\"]");
   EXPECT_EQ(alias_fix("data", "type"), "");
   EXPECT_EQ(alias_fix("training", "stesp"), "");
 }

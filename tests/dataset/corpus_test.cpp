@@ -75,10 +75,10 @@ TEST(Corpus, RefusesWhatItCannotDo) {
   EXPECT_THAT(error_of(config), HasSubstr("both given"));
   config = good;
   config.validation = 0.01;
-  EXPECT_THAT(error_of(config), HasSubstr("10 tokens are left for validation"));
+  EXPECT_THAT(error_of(config), HasSubstr("10 tokens left for validation"));
   config = good;
   config.sequence_length = 1000;
-  EXPECT_THAT(error_of(config), HasSubstr("1000 tokens are left for training"));
+  EXPECT_THAT(error_of(config), HasSubstr("1000 tokens left for training"));
 }
 
 }  // namespace

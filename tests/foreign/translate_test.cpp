@@ -15,6 +15,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 TranslationSource run_of_triax() {
   LoadedConfig loaded = parse_config(
@@ -157,6 +158,89 @@ TEST(Translate, CarriesTheLossScaleAndTheReductionsType) {
     EXPECT_EQ(back.training.loss_scale_window, 300);
     EXPECT_EQ(back.parallel.reduce_dtype, ReduceDtype::kBf16);
   }
+}
+
+// TorchTitan's key is FSDP's.
+TEST(Translate, CarriesTheReductionsTypeToTorchTitan) {
+  const auto from = [](const std::string& parallel) {
+    return translate(translation_source(mixed_run(
+                         "[parallel]\nreduce_dtype = \"bf16\"\n" + parallel)),
+                     System::kTorchTitan);
+  };
+  const Translation sharded = from("zero = 2\n");
+  EXPECT_THAT(sharded.text, HasSubstr("mixed_precision_reduce = \"bfloat16\""));
+  EXPECT_THAT(sharded.lost, Not(Contains(HasSubstr("reduce_dtype"))));
+  const ForeignConfig titan = read_torchtitan(sharded.text, "t.toml");
+  EXPECT_EQ(*torchtitan_facts(titan).reduce_dtype, "bf16");
+  const Translation whole = from("zero = 0\n");
+  EXPECT_THAT(whole.text, Not(HasSubstr("mixed_precision_reduce")));
+  EXPECT_THAT(whole.lost,
+              Contains(HasSubstr("(from parallel.reduce_dtype): "
+                                 "training.mixed_precision_reduce is FSDP's")));
+}
+
+std::string deepspeed_offload(const std::string& optimizer,
+                              const std::string& parameters) {
+  const std::string path = ", \"nvme_path\": \"/disk\"}";
+  return "{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 3, "
+         "\"offload_optimizer\": {\"device\": \"" +
+         optimizer + "\"" + path + ", \"offload_param\": {\"device\": \"" +
+         parameters + "\"" + path + "}}";
+}
+
+TEST(Translate, CarriesOffloadToFiles) {
+  const auto to_triax = [](const std::string& json) {
+    return from_deepspeed(json, System::kTriax, {.world = 8});
+  };
+  const Translation both = to_triax(deepspeed_offload("nvme", "nvme"));
+  const MemoryConfig memory = mixed_run(both.text).config.memory;
+  EXPECT_EQ(memory.offload, Offload::kNvme);
+  EXPECT_EQ(memory.offload_states,
+            (std::vector<std::string>{"optimizer", "parameters"}));
+  EXPECT_EQ(memory.offload_dir, "/disk");
+  EXPECT_THAT(both.lost, Not(Contains(HasSubstr("offload"))));
+  // triax has no other order: parameters leave memory last.
+  const Translation parameters = to_triax(deepspeed_offload("none", "nvme"));
+  EXPECT_THAT(parameters.text, Not(HasSubstr("offload")));
+  EXPECT_THAT(parameters.lost,
+              Contains(HasSubstr("offload_parameters \"nvme\" (from "
+                                 "zero_optimization.offload_param.device): "
+                                 "triax keeps parameters on file with")));
+  std::string two_folders = deepspeed_offload("nvme", "nvme");
+  two_folders.replace(two_folders.rfind("/disk"), 5, "/other");
+  EXPECT_THAT(to_triax(two_folders).lost,
+              Contains(HasSubstr("zero_optimization.offload_param.nvme_path "
+                                 "\"/other\": nothing lies there, or ")));
+  // Its ranks are where DeepSpeed's "cpu" is.
+  const Translation host = to_triax(deepspeed_offload("cpu", "cpu"));
+  EXPECT_THAT(host.text, Not(HasSubstr("offload")));
+  EXPECT_THAT(host.implied,
+              Contains("zero_optimization.offload_optimizer.device"));
+  EXPECT_THAT(host.lost,
+              Contains(HasSubstr("zero_optimization.offload_param.nvme_path")));
+}
+
+TEST(Translate, CarriesOffloadFromTriax) {
+  const std::string run =
+      "[memory]\noffload = \"nvme\"\noffload_dir = \"/disk\"\n"
+      "offload_states = [\"optimizer\", \"parameters\", \"activations\"]\n"
+      "[parallel]\nzero = ";
+  const TranslationSource source = translation_source(mixed_run(run + "3\n"));
+  const MemoryConfig again =
+      mixed_run(translate(source, System::kTriax).text).config.memory;
+  EXPECT_EQ(again, mixed_run(run + "3\n").config.memory);
+  const Translation json = translate(source, System::kDeepSpeed);
+  const ForeignConfig config = read_deepspeed(json.text, "d.json");
+  EXPECT_EQ(*deepspeed_facts(config).offload_optimizer, "nvme");
+  EXPECT_EQ(*deepspeed_facts(config).offload_parameters, "nvme");
+  EXPECT_THAT(json.text, HasSubstr("\"nvme_path\": \"/disk\""));
+  EXPECT_THAT(json.lost,
+              Contains(HasSubstr("offload_activations \"nvme\" (from "
+                                 "memory.offload, memory.offload_states)")));
+  EXPECT_THAT(
+      translate(translation_source(mixed_run(run + "1\n")), System::kDeepSpeed)
+          .lost,
+      Contains(HasSubstr("below ZeRO 3 DeepSpeed keeps it in")));
 }
 
 TEST(Translate, WritesEachSystemsForm) {

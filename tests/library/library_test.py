@@ -60,6 +60,13 @@ class Installed(unittest.TestCase):
                     "training.steps=1", "run.dir=run")
         self.assertIn("step 1/1", shown)
 
+    def test_no_debug_information_is_installed(self):
+        files = [*(PREFIX / "lib").glob("*.a"), PREFIX / "bin/triax",
+                 PREFIX / "libexec/triax-run"]
+        self.assertGreater(len(files), 15)
+        for path in files:
+            self.assertNotIn(b".debug_info", path.read_bytes(), path)
+
     def test_nothing_of_the_build_folder_is_needed(self):
         for path in PREFIX.rglob("*.cmake"):
             self.assertNotIn(str(BUILD), path.read_text().replace(

@@ -49,14 +49,10 @@ std::array<Measured, 2> measure(const RunConfig& config) {
 
 /// With a stage's outputs, which its forward pass keeps too.
 int64_t predicted_activations(const StageMemory& stage) {
-  int64_t nbytes = 0;
-  for (const MemoryLine& line : stage.lines) {
-    if (line.what == "activations" || line.what == "recomputed" ||
-        line.what == "logits" || line.what == "pipeline") {
-      nbytes += line.nbytes;
-    }
-  }
-  return nbytes;
+  return stage.bytes_of(MemoryKind::kActivations) +
+         stage.bytes_of(MemoryKind::kRecomputed) +
+         stage.bytes_of(MemoryKind::kLogits) +
+         stage.bytes_of(MemoryKind::kPipeline);
 }
 
 class ActivationOffloadMemory : public testing::TestWithParam<const char*> {};

@@ -24,15 +24,10 @@ namespace {
 using Category = MemoryCategory;
 using testing::HasSubstr;
 
-int64_t predicted(const RunConfig& config, int pp, const std::string& what) {
+int64_t predicted(const RunConfig& config, int pp, MemoryKind kind) {
   const StageMemory stage = predict_memory(config).at(pp);
-  for (const MemoryLine& line : stage.lines) {
-    if (line.what == what) {
-      return line.nbytes;
-    }
-  }
-  ADD_FAILURE() << what;
-  return 0;
+  EXPECT_NE(stage.line_of(kind), nullptr) << kind_name(kind);
+  return stage.bytes_of(kind);
 }
 
 /// 13.8 M parameters: 221 MB of states.
@@ -66,19 +61,19 @@ TEST(TrainingMemory, StatesAreTheFormulasBytes) {
       const int pp = mesh.coord().pp;
       // And half a head's rotary frequencies.
       EXPECT_EQ(current[Category::kParameters],
-                predicted(config, pp, "parameters") +
+                predicted(config, pp, MemoryKind::kParameters) +
                     config.model.head_dim / 2 * int64_t{sizeof(float)})
           << plan;
       EXPECT_EQ(current[Category::kOptimizer],
-                predicted(config, pp, "optimizer"))
+                predicted(config, pp, MemoryKind::kOptimizer))
           << plan;
       // Each parameter's part starts at a multiple of 64 elements.
       const int64_t padding = 64 * 8 * trainer.rank_model().slots.size();
       EXPECT_GE(current[Category::kGradients],
-                predicted(config, pp, "gradients"))
+                predicted(config, pp, MemoryKind::kGradients))
           << plan;
       EXPECT_LE(current[Category::kGradients],
-                predicted(config, pp, "gradients") + padding)
+                predicted(config, pp, MemoryKind::kGradients) + padding)
           << plan;
       // The rotary angles of the sequence's positions.
       EXPECT_LE(current[Category::kActivations], 1 << 10) << plan;
@@ -103,15 +98,15 @@ TEST(TrainingMemory, ZeroTakesTheFormulasBytes) {
       const MemoryBytes current = this_rank_memory().use().current;
       const int pp = mesh.coord().pp;
       EXPECT_EQ(current[Category::kParameters],
-                predicted(config, pp, "parameters") +
+                predicted(config, pp, MemoryKind::kParameters) +
                     config.model.head_dim / 2 * int64_t{sizeof(float)})
           << plan;
       EXPECT_EQ(current[Category::kGradients],
-                predicted(config, pp, "gradients"))
+                predicted(config, pp, MemoryKind::kGradients))
           << plan;
       // The rank that owns most has as much as that.
       EXPECT_LE(current[Category::kOptimizer],
-                predicted(config, pp, "optimizer"))
+                predicted(config, pp, MemoryKind::kOptimizer))
           << plan;
       EXPECT_GT(current[Category::kOptimizer], 0) << plan;
     });
@@ -133,9 +128,9 @@ TEST(TrainingMemory, Zero2HoldsAShardOfGradientsAndTwoBuckets) {
       trainer.step();
       trainer.step();
       const int pp = mesh.coord().pp;
-      EXPECT_EQ(
-          this_rank_memory().use().largest[Category::kGradients],
-          predicted(config, pp, "gradients") + predicted(config, pp, "buckets"))
+      EXPECT_EQ(this_rank_memory().use().largest[Category::kGradients],
+                predicted(config, pp, MemoryKind::kGradients) +
+                    predicted(config, pp, MemoryKind::kBuckets))
           << schedule << " stage " << pp;
     });
   }

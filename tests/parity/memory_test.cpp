@@ -115,7 +115,7 @@ TEST(StartHolds, OnlyWhatTheRanksOwnAndNoMoreThanAStep) {
       const Peaks peaks = peaks_of(config);
       int64_t stored = 0;
       for (const StageMemory& stage : predict_memory(config)) {
-        stored += stage.lines.front().nbytes * config.parallel.tp *
+        stored += stage.bytes_of(MemoryKind::kParameters) * config.parallel.tp *
                   config.parallel.dp;
       }
       const std::string what = std::string(plan) + " " + family;

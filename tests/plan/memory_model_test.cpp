@@ -21,18 +21,15 @@ RunConfig tiny_run() {
   return config;
 }
 
-int64_t bytes_of(const StageMemory& stage, const std::string& what) {
-  for (const MemoryLine& line : stage.lines) {
-    if (line.what == what) {
-      return line.nbytes;
-    }
-  }
-  ADD_FAILURE() << what;
-  return -1;
+using enum MemoryKind;
+
+int64_t bytes_of(const StageMemory& stage, MemoryKind kind) {
+  EXPECT_NE(stage.line_of(kind), nullptr) << kind_name(kind);
+  return stage.bytes_of(kind);
 }
 
-int64_t bytes_of(const RunConfig& config, const std::string& what) {
-  return bytes_of(predict_memory(config).at(0), what);
+int64_t bytes_of(const RunConfig& config, MemoryKind kind) {
+  return bytes_of(predict_memory(config).at(0), kind);
 }
 
 TEST(MemoryModel, MovesActivationsToAFile) {
@@ -51,16 +48,16 @@ TEST(MemoryModel, MovesActivationsToAFile) {
     const ActivationOffload offload = after.activation_offload.value();
     EXPECT_EQ(offload.num_microbatches, 8);
     const int64_t live =
-        bytes_of(before, "activations") + bytes_of(before, "logits");
+        bytes_of(before, kActivations) + bytes_of(before, kLogits);
     EXPECT_GE(offload.file_bytes(), live);
     EXPECT_LE(offload.file_bytes(), live + live / 16 + 8 * 50 * 4096);
     EXPECT_NEAR(offload.window_bytes, live / 8, 4096);
     // The widest is gate and up; a stage behind the first has its inputs.
     const int64_t inputs = pp == 0 ? 0 : 8 * 4096 * 8 * 4;
-    EXPECT_EQ(bytes_of(after, "activations"),
+    EXPECT_EQ(bytes_of(after, kActivations),
               2 * offload.window_bytes + 4 * offload.buffer_bytes +
                   2 * 4096 * 32 * 4 + inputs);
-    EXPECT_EQ(bytes_of(after, "logits"), bytes_of(before, "logits") / 8);
+    EXPECT_EQ(bytes_of(after, kLogits), bytes_of(before, kLogits) / 8);
     EXPECT_LT(after.total_bytes(), before.total_bytes());
   }
   moved.memory.offload = Offload::kHost;
@@ -77,19 +74,19 @@ TEST(MemoryModel, CountsATinyModelByHand) {
   // embedding and head 80 each, final norm 8; a layer: norms 16, q 64, k and v
   // 32 each, out 64, gate, up and down 128 each
   const int64_t numel = 80 + 80 + 8 + 2 * (16 + 64 + 32 + 32 + 64 + 3 * 128);
-  EXPECT_EQ(bytes_of(stage, "parameters"), 4 * numel);
+  EXPECT_EQ(bytes_of(stage, kParameters), 4 * numel);
   // Each parameter takes a multiple of 64.
   const int64_t aligned = 128 + 128 + 64 + 2 * (128 + 128 + 64 + 256 + 128);
-  EXPECT_EQ(bytes_of(stage, "gradients"), 4 * aligned);
-  EXPECT_EQ(bytes_of(stage, "optimizer"), 8 * numel);
+  EXPECT_EQ(bytes_of(stage, kGradients), 4 * aligned);
+  EXPECT_EQ(bytes_of(stage, kOptimizer), 8 * numel);
   // 8 tokens; a layer: two norms' inputs and inverse rms, two inputs of
   // products, q, k, v and the result, a number a head, gate, up, product
   const int64_t layer = 8 * 4 * (2 * 9 + 2 * 8 + 8 + 4 + 4 + 8 + 2 + 3 * 16);
   const int64_t ends = 8 * 8 + 8 * 4 * (9 + 8);
-  EXPECT_EQ(bytes_of(stage, "activations"), 2 * layer + ends);
-  EXPECT_EQ(bytes_of(stage, "logits"), 8 * 4 * (10 + 1));
-  EXPECT_EQ(bytes_of(stage, "pipeline"), 0);
-  EXPECT_EQ(bytes_of(stage, "working"), 4 * 256 + 8 * 4 * 48);
+  EXPECT_EQ(bytes_of(stage, kActivations), 2 * layer + ends);
+  EXPECT_EQ(bytes_of(stage, kLogits), 8 * 4 * (10 + 1));
+  EXPECT_EQ(bytes_of(stage, kPipeline), 0);
+  EXPECT_EQ(bytes_of(stage, kWorking), 4 * 256 + 8 * 4 * 48);
   int64_t sum = 0;
   for (const MemoryLine& line : stage.lines) {
     sum += line.nbytes;
@@ -101,9 +98,9 @@ TEST(MemoryModel, PaddingIsStoredAndNamed) {
   RunConfig config = tiny_run();
   config.parallel.tp = 2;
   config.model.vocab_size = 12;
-  const int64_t even = bytes_of(config, "parameters");
+  const int64_t even = bytes_of(config, kParameters);
   config.model.vocab_size = 11;
-  EXPECT_EQ(bytes_of(config, "parameters"), even);
+  EXPECT_EQ(bytes_of(config, kParameters), even);
   // One row of the embedding and one of the head.
   EXPECT_THAT(memory_table(predict_memory(config)),
               testing::HasSubstr("at most 16 of padding"));
@@ -111,47 +108,47 @@ TEST(MemoryModel, PaddingIsStoredAndNamed) {
 
 TEST(MemoryModel, OptimizerStateFollowsItsName) {
   RunConfig config = tiny_run();
-  const int64_t parameters = bytes_of(config, "parameters");
-  EXPECT_EQ(bytes_of(config, "optimizer"), 2 * parameters);
+  const int64_t parameters = bytes_of(config, kParameters);
+  EXPECT_EQ(bytes_of(config, kOptimizer), 2 * parameters);
   config.optimizer.name = "sgd";
-  EXPECT_EQ(bytes_of(config, "optimizer"), 0);
+  EXPECT_EQ(bytes_of(config, kOptimizer), 0);
   config.optimizer.momentum = 0.9;
-  EXPECT_EQ(bytes_of(config, "optimizer"), parameters);
+  EXPECT_EQ(bytes_of(config, kOptimizer), parameters);
 }
 
 TEST(MemoryModel, PrecisionSetsTheBytes) {
   RunConfig config = tiny_run();
-  const int64_t parameters = bytes_of(config, "parameters");
-  const int64_t logits = bytes_of(config, "logits");
+  const int64_t parameters = bytes_of(config, kParameters);
+  const int64_t logits = bytes_of(config, kLogits);
   config.training.precision = Precision::kFp64;
-  EXPECT_EQ(bytes_of(config, "parameters"), 2 * parameters);
-  EXPECT_EQ(bytes_of(config, "logits"), 2 * logits);
+  EXPECT_EQ(bytes_of(config, kParameters), 2 * parameters);
+  EXPECT_EQ(bytes_of(config, kLogits), 2 * logits);
   config.training.precision = Precision::kBf16Autocast;
-  EXPECT_EQ(bytes_of(config, "parameters"), parameters);
-  EXPECT_EQ(bytes_of(config, "logits"), 8 * (2 * 10 + 4));
+  EXPECT_EQ(bytes_of(config, kParameters), parameters);
+  EXPECT_EQ(bytes_of(config, kLogits), 8 * (2 * 10 + 4));
 }
 
 // 2 bytes of weight, 4 of gradient, and 12: master and moments.
 TEST(MemoryModel, MastersAreCountedWithTheOptimizer) {
   RunConfig config = tiny_run();
-  const int64_t parameters = bytes_of(config, "parameters");
-  const int64_t gradients = bytes_of(config, "gradients");
+  const int64_t parameters = bytes_of(config, kParameters);
+  const int64_t gradients = bytes_of(config, kGradients);
   for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
     config.training.precision = precision;
-    EXPECT_EQ(bytes_of(config, "parameters"), parameters / 2);
-    EXPECT_EQ(bytes_of(config, "gradients"), gradients);
-    EXPECT_EQ(bytes_of(config, "optimizer"), 3 * parameters);
-    EXPECT_EQ(bytes_of(config, "logits"), 8 * (2 * 10 + 4));
+    EXPECT_EQ(bytes_of(config, kParameters), parameters / 2);
+    EXPECT_EQ(bytes_of(config, kGradients), gradients);
+    EXPECT_EQ(bytes_of(config, kOptimizer), 3 * parameters);
+    EXPECT_EQ(bytes_of(config, kLogits), 8 * (2 * 10 + 4));
   }
   config.optimizer.name = "sgd";
-  EXPECT_EQ(bytes_of(config, "optimizer"), parameters);
+  EXPECT_EQ(bytes_of(config, kOptimizer), parameters);
 }
 
 /// Bytes of one layer's activations: two models that differ by a layer.
 double one_layer(RunConfig config) {
-  const int64_t with = bytes_of(config, "activations");
+  const int64_t with = bytes_of(config, kActivations);
   config.model.num_hidden_layers -= 1;
-  return static_cast<double>(with - bytes_of(config, "activations"));
+  return static_cast<double>(with - bytes_of(config, kActivations));
 }
 
 // s b [8 h + ((4 + 4 k/a) h + 6 f) / t] with 16-bit elements; fp32 twice that,
@@ -211,7 +208,7 @@ TEST(MemoryModel, SequenceParallelAndRecomputeKeepWhatTheFormulasSay) {
                      2 * (kept - sb * (4 * h + 2 * f) / tp) + rows);
     config.memory.recompute = Recompute::kFull;
     EXPECT_DOUBLE_EQ(one_layer(config), 2 * sb * 2 * h / tp);
-    EXPECT_EQ(bytes_of(config, "recomputed"),
+    EXPECT_EQ(bytes_of(config, kRecomputed),
               static_cast<int64_t>(2 * kept + rows));
   }
 }
@@ -220,16 +217,16 @@ TEST(MemoryModel, GroupsOfLayersKeepOneInput) {
   RunConfig config = tiny_run();
   config.model.num_hidden_layers = 5;
   config.memory.recompute = Recompute::kFull;
-  const int64_t one = bytes_of(config, "recomputed");
+  const int64_t one = bytes_of(config, kRecomputed);
   const double input = one_layer(config);
-  const int64_t full = bytes_of(config, "activations");
+  const int64_t full = bytes_of(config, kActivations);
   config.memory.recompute = Recompute::kEveryK;
   config.memory.recompute_layers = 2;  // groups of 2, 2 and 1
-  EXPECT_EQ(bytes_of(config, "activations"),
+  EXPECT_EQ(bytes_of(config, kActivations),
             full - 2 * static_cast<int64_t>(input));
-  EXPECT_EQ(bytes_of(config, "recomputed"), 2 * one);
+  EXPECT_EQ(bytes_of(config, kRecomputed), 2 * one);
   config.memory.recompute_layers = 100;
-  EXPECT_EQ(bytes_of(config, "recomputed"), 5 * one);
+  EXPECT_EQ(bytes_of(config, kRecomputed), 5 * one);
 }
 
 TEST(MemoryModel, DropoutKeepsItsMasks) {
@@ -257,20 +254,20 @@ TEST(MemoryModel, ScheduleSetsTheLiveMicrobatches) {
     return counts;
   };
   EXPECT_EQ(live("1f1b"), (std::vector<int>{4, 3, 2, 1}));
-  const int64_t first = bytes_of(config, "activations");
+  const int64_t first = bytes_of(config, kActivations);
   EXPECT_EQ(live("gpipe"), (std::vector<int>{6, 6, 6, 6}));
-  EXPECT_EQ(bytes_of(config, "activations") * 4, first * 6);
+  EXPECT_EQ(bytes_of(config, kActivations) * 4, first * 6);
 }
 
 TEST(MemoryModel, OnlyTheLastStageHasLogits) {
   RunConfig config = tiny_run();
   config.parallel.pp = 2;
   const std::vector<StageMemory> stages = predict_memory(config);
-  EXPECT_EQ(bytes_of(stages[0], "logits"), 0);
-  EXPECT_EQ(bytes_of(stages[1], "logits"), 8 * 4 * (10 + 1));
+  EXPECT_EQ(bytes_of(stages[0], kLogits), 0);
+  EXPECT_EQ(bytes_of(stages[1], kLogits), 8 * 4 * (10 + 1));
   // Stage 0 keeps two outputs and gets a gradient; stage 1 sends one.
-  EXPECT_EQ(bytes_of(stages[0], "pipeline"), 3 * 8 * 8 * 4);
-  EXPECT_EQ(bytes_of(stages[1], "pipeline"), 1 * 8 * 8 * 4);
+  EXPECT_EQ(bytes_of(stages[0], kPipeline), 3 * 8 * 8 * 4);
+  EXPECT_EQ(bytes_of(stages[1], kPipeline), 1 * 8 * 8 * 4);
 }
 
 // Two replicas: a bucket for each parameter, padded to two shards of 64.
@@ -278,25 +275,25 @@ TEST(MemoryModel, ZeroSplitsTheOptimizerThenTheGradients) {
   RunConfig config = tiny_run();
   config.parallel.dp = 2;
   config.parallel.bucket_bytes = 1;
-  const int64_t parameters = bytes_of(config, "parameters");
+  const int64_t parameters = bytes_of(config, kParameters);
   const int64_t padded =
       4 * (128 + 128 + 128 + 2 * (2 * 128 + 128 + 128 + 256 + 128));
   config.parallel.zero = 1;
-  EXPECT_EQ(bytes_of(config, "parameters"), padded);
-  EXPECT_EQ(bytes_of(config, "gradients"), padded);
+  EXPECT_EQ(bytes_of(config, kParameters), padded);
+  EXPECT_EQ(bytes_of(config, kGradients), padded);
   // Embedding and head 64 of 80, norms 8; qkv 64 of 128, out 64, up 128 of
   // 256, down 64 of 128.
   const int64_t most = 64 + 64 + 8 + 2 * (8 + 8 + 64 + 64 + 128 + 64);
-  EXPECT_EQ(bytes_of(config, "optimizer"), 8 * most);
+  EXPECT_EQ(bytes_of(config, kOptimizer), 8 * most);
   config.parallel.zero = 2;
-  EXPECT_EQ(bytes_of(config, "parameters"), padded);
-  EXPECT_EQ(bytes_of(config, "gradients"), padded / 2);
-  EXPECT_EQ(bytes_of(config, "buckets"), 2 * 4 * 256);
-  EXPECT_EQ(bytes_of(config, "optimizer"), 8 * most);
+  EXPECT_EQ(bytes_of(config, kParameters), padded);
+  EXPECT_EQ(bytes_of(config, kGradients), padded / 2);
+  EXPECT_EQ(bytes_of(config, kBuckets), 2 * 4 * 256);
+  EXPECT_EQ(bytes_of(config, kOptimizer), 8 * most);
   EXPECT_THAT(memory_table(predict_memory(config)),
               testing::HasSubstr("4 B x elements / 2, "));
   config.parallel.dp = 1;
-  EXPECT_EQ(bytes_of(config, "parameters"), parameters);
+  EXPECT_EQ(bytes_of(config, kParameters), parameters);
 }
 
 TEST(MemoryModel, TableHasARowForEachKindAndAColumnForEachStage) {
@@ -317,7 +314,7 @@ TEST(MemoryModel, CountsWhatIsOnFileWhereARankHoldsPaddingAlone) {
   config.memory.offload = Offload::kNvme;
   config.optimizer.freeze = {"*norm*"};
   const std::vector<StageMemory> stages = predict_memory(config);
-  EXPECT_EQ(bytes_of(stages.at(0), "optimizer"), 0);
+  EXPECT_EQ(bytes_of(stages.at(0), kOptimizer), 0);
   EXPECT_GT(stages.at(0).disk_bytes(), 0);
 }
 

@@ -115,7 +115,7 @@ TEST(ReferenceRuns, TheLayoutsWeightsAreWholeWhenTheyAreCompared) {
     EXPECT_EQ(predict_verify_memory(config).layout_bytes,
               4 * (stage.state_bytes() +
                    std::max(stage.total_bytes() - stage.state_bytes(),
-                            2 * stage.lines.front().nbytes)));
+                            2 * stage.bytes_of(MemoryKind::kParameters))));
   }
 }
 

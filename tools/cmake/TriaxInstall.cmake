@@ -16,6 +16,21 @@ set(TRIAX_PUBLIC_TORCH_HEADERS
   memory/*.h model/*.h optim/*.h mesh/*.h tensor_parallel/*.h
   pipeline_parallel/*.h data_parallel/*.h train/*.h)
 
+# Takes the debug information out of installed files, named below the prefix.
+# Not `cmake --install --strip`, which leaves static libraries as they are.
+function(triax_strip_installed)
+  if(TRIAX_INSTALL_DEBUG)
+    return()
+  endif()
+  install(CODE "
+    foreach(file ${ARGN})
+      execute_process(
+        COMMAND \"${CMAKE_STRIP}\" --strip-debug
+                \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/\${file}\"
+        COMMAND_ERROR_IS_FATAL ANY)
+    endforeach()")
+endfunction()
+
 # Those that match the patterns, and all that they include.
 function(triax_public_headers out)
   list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/triax/)
@@ -58,6 +73,7 @@ function(triax_install)
     set_target_properties(triax_${folder} PROPERTIES EXPORT_NAME ${folder})
     target_link_libraries(triax_library INTERFACE triax_${folder})
     list(APPEND targets triax_${folder})
+    list(APPEND installed ${CMAKE_INSTALL_LIBDIR}/libtriax_${folder}.a)
   endforeach()
   install(TARGETS triax_library ${targets} EXPORT triax_targets
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -66,12 +82,15 @@ function(triax_install)
   # The launcher looks for libexec/triax-run beside the folder of triax.
   if(TARGET triax)
     install(TARGETS triax RUNTIME DESTINATION bin)
+    list(APPEND installed bin/triax)
   endif()
   if(TARGET triax-run)
     set_target_properties(triax-run PROPERTIES
       INSTALL_RPATH ${TRIAX_TORCH_DIR}/lib)
     install(TARGETS triax-run RUNTIME DESTINATION libexec)
+    list(APPEND installed libexec/triax-run)
   endif()
+  triax_strip_installed(${installed})
 
   configure_package_config_file(
     ${CMAKE_SOURCE_DIR}/tools/cmake/triaxConfig.cmake.in

@@ -5,15 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "triax/base/range.h"
+
 namespace triax {
-
-/// `length` elements from `start` along one dim.
-struct Range {
-  int64_t start = 0;
-  int64_t length = 0;
-
-  bool operator==(const Range&) const = default;
-};
 
 /// What a parameter is, which decides weight decay and how it is drawn.
 enum class ParameterRole {

@@ -47,9 +47,4 @@ constexpr int64_t saturating_round_up(int64_t number, int64_t of) {
                     : saturating_add(number - rest, of);
 }
 
-/// number / by (above 0), rounded up.
-constexpr int64_t divide_up(int64_t number, int64_t by) {
-  return number / by + (number % by > 0 ? 1 : 0);
-}
-
 }  // namespace triax

@@ -210,6 +210,15 @@ std::string format_count(int64_t count) {
   return digits;
 }
 
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}",
+                     count,
+                     noun,
+                     count == 1             ? ""
+                     : noun.ends_with("ch") ? "es"
+                                            : "s");
+}
+
 std::string format_duration(double seconds) {
   if (!std::isfinite(seconds)) {
     return fmt::format("{}", seconds);

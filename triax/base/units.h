@@ -30,6 +30,9 @@ std::string format_bytes(int64_t nbytes);
 /// "7,282".
 std::string format_count(int64_t count);
 
+/// "1 rank", "2 ranks", "3 microbatches": nouns whose plural ends in s or es.
+std::string counted(int64_t count, std::string_view noun);
+
 /// Three significant digits below a minute ("4.10 us", "123 ms", "12.3 s"),
 /// above it two units ("2m05s", "2h10m", "3d04h"). "-" in front if negative;
 /// "inf" and "nan" as they are.

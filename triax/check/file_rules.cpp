@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "triax/base/error.h"
+#include "triax/base/units.h"
 #include "triax/check/findings.h"
 #include "triax/config/problem.h"
 #include "triax/dataset/corpus.h"
@@ -76,9 +77,9 @@ void check_length(Findings& findings,
   if (num_tokens < needed) {
     findings.error("data-too-short",
                    key,
-                   fmt::format("{} tokens are left for {}, and one sample "
+                   fmt::format("{} left for {}, and one sample "
                                "takes sequence_length + 1 = {}",
-                               num_tokens,
+                               counted(num_tokens, "token"),
                                part,
                                needed),
                    "use more data or a shorter sequence");
@@ -119,15 +120,13 @@ void open_all_data(Findings& findings) {
     const int64_t num_samples =
         (corpus.training_tokens.length - 1) / config.data.sequence_length;
     if (num_samples < config.training.global_batch_size) {
-      findings.error(
-          "data-too-short",
-          "data.path",
-          fmt::format("{} samples of {} tokens do not fill a global batch of "
-                      "{}",
-                      num_samples,
-                      config.data.sequence_length,
-                      config.training.global_batch_size),
-          "use more data, a shorter sequence or a smaller batch");
+      findings.error("data-too-short",
+                     "data.path",
+                     fmt::format("{} of {} cannot fill a global batch of {}",
+                                 counted(num_samples, "sample"),
+                                 counted(config.data.sequence_length, "token"),
+                                 config.training.global_batch_size),
+                     "use more data, a shorter sequence or a smaller batch");
     }
     const bool is_good =
         check_ids(findings, *corpus.training_file, corpus.training_tokens);

@@ -65,24 +65,22 @@ void check_bubble(ForeignFindings& findings, const Layout& layout) {
   const bool is_short = steps.is_set() && *steps <= kShortRun;
   const Severity severity =
       *count < layout.pp && !is_short ? Severity::kWarning : Severity::kNote;
-  findings.add(
-      {severity,
-       "few-microbatches",
-       findings.facts.pp.key,
-       {},
-       fmt::format("{} microbatch{} over {} stages: (p - 1) / (m v + p - 1) = "
-                   "{:.0f} % of the step is bubble",
-                   *count,
-                   *count == 1 ? "" : "es",
-                   layout.pp,
-                   100.0 * bubble),
-       fmt::format("use at least {} microbatches",
-                   // Below a quarter, as kHeavyBubble.
-                   static_cast<int64_t>(3.0 * (stages - 1.0) /
-                                        static_cast<double>(chunks)) +
-                       1),
-       Effect::kSlow,
-       {}});
+  findings.add({severity,
+                "few-microbatches",
+                findings.facts.pp.key,
+                {},
+                fmt::format("{} over {} stages: (p - 1) / (m v + p - 1) = "
+                            "{:.0f} % of the step is bubble",
+                            counted(*count, "microbatch"),
+                            layout.pp,
+                            100.0 * bubble),
+                fmt::format("use at least {} microbatches",
+                            // Below a quarter, as kHeavyBubble.
+                            static_cast<int64_t>(3.0 * (stages - 1.0) /
+                                                 static_cast<double>(chunks)) +
+                                1),
+                Effect::kSlow,
+                {}});
 }
 
 void check_profile(ForeignFindings& findings) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "triax/base/units.h"
 #include "triax/check/foreign_rules.h"
 
 namespace triax {
@@ -70,8 +71,10 @@ Layout layout_of(const ForeignFindings& findings) {
   }
   if (layout.world && *layout.world > 0 && *layout.world % rest == 0) {
     layout.dp = *layout.world / rest;
-    layout.dp_text = fmt::format(
-        "dp {} ({} ranks{})", *layout.dp, *layout.world, divisor_text(layout));
+    layout.dp_text = fmt::format("dp {} ({}{})",
+                                 *layout.dp,
+                                 counted(*layout.world, "rank"),
+                                 divisor_text(layout));
   } else if (facts.dp && *facts.dp > 0 && !layout.world) {
     layout.dp = *facts.dp;
     layout.dp_text = fmt::format("dp {}", *facts.dp);

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "triax/base/saturating.h"
+#include "triax/base/rounding.h"
+#include "triax/base/units.h"
 #include "triax/check/divisors.h"
 #include "triax/check/foreign_rules.h"
 
@@ -30,13 +31,14 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
   const Effect effect = shape_effect(findings.config.system);
   for (const Whole* degree : {&facts.tp, &facts.pp, &facts.cp}) {
     if (degree->is_set() && **degree > std::max(world, kMaxListed)) {
-      findings.error(
-          "world-size",
-          degree->key,
-          fmt::format(
-              "{} {} is more than the {} ranks", degree->key, **degree, world),
-          fmt::format("use {}", dividing(world)),
-          effect);
+      findings.error("world-size",
+                     degree->key,
+                     fmt::format("{} {} is more than {}",
+                                 degree->key,
+                                 **degree,
+                                 counted(world, "rank")),
+                     fmt::format("use {}", dividing(world)),
+                     effect);
       return;
     }
   }
@@ -49,10 +51,10 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
   if (world < rest && layout.is_world_a_setting) {
     findings.note("world-size",
                   key_of(blamed, ""),
-                  fmt::format("{} take more than the {} ranks that the script "
-                              "says by default",
+                  fmt::format("{} take more than the {} that the script says "
+                              "by default",
                               product,
-                              world),
+                              counted(world, "rank")),
                   fmt::format("start it on a multiple of {} ranks; --world "
                               "checks the rest",
                               rest));
@@ -62,12 +64,13 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
     findings.error(
         "world-size",
         key_of(blamed, ""),
-        world < rest ? fmt::format("{} ranks are fewer than {}", world, product)
-                     : fmt::format("{} ranks do not split over {}: {} would "
-                                   "have no place",
-                                   world,
-                                   product,
-                                   world % rest),
+        world < rest
+            ? fmt::format("{} cannot hold {}", counted(world, "rank"), product)
+            : fmt::format("{} ranks do not split over {}: {} would "
+                          "have no place",
+                          world,
+                          product,
+                          world % rest),
         fmt::format("use degrees whose product is {}", dividing(world)),
         effect);
     return;
@@ -82,11 +85,10 @@ void check_world(ForeignFindings& findings, const Layout& layout) {
   } else if (facts.dp.is_set() && *facts.dp > 0 && *facts.dp != world / rest) {
     findings.error("world-size",
                    key_of(facts.dp, ""),
-                   fmt::format("dp {} * ({}) are not the {} ranks that are "
-                               "there",
+                   fmt::format("dp {} * ({}) does not make {}",
                                *facts.dp,
                                product,
-                               world),
+                               counted(world, "rank")),
                    fmt::format("use dp {}", world / rest),
                    effect);
   }
@@ -201,12 +203,12 @@ void check_head_dim(ForeignFindings& findings) {
 std::string uneven_text(int64_t layers, int64_t stages) {
   const int64_t most = divide_up(layers, stages);
   return fmt::format(
-      "{} layers over {} stages: {} stages of {} and {} of {}; every step "
+      "{} layers over {} stages: {} of {} and {} of {}; every step "
       "waits for the larger ones, so {:.0f} % of the time of the others is "
       "lost",
       layers,
       stages,
-      layers % stages,
+      counted(layers % stages, "stage"),
       most,
       stages - layers % stages,
       most - 1,
@@ -255,12 +257,13 @@ void check_stages(ForeignFindings& findings,
                          facts.last_stage_layers.is_set() ||
                          facts.has_custom_stages.value_or(false);
   if (*sizes.layers < stages) {
-    findings.error(
-        "layers-fewer-than-stages",
-        key,
-        fmt::format("{} layers cannot fill {} stages", *sizes.layers, stages),
-        fmt::format("use a pp of at most {}", *sizes.layers),
-        shape_effect(findings.config.system));
+    findings.error("layers-fewer-than-stages",
+                   key,
+                   fmt::format("{} cannot fill {} stages",
+                               counted(*sizes.layers, "layer"),
+                               stages),
+                   fmt::format("use a pp of at most {}", *sizes.layers),
+                   shape_effect(findings.config.system));
   } else if (*sizes.layers % stages != 0 && !is_listed) {
     findings.note("stages-fit",
                   key,

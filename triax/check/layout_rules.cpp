@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "triax/base/units.h"
 #include "triax/check/findings.h"
 
 namespace triax {
@@ -59,7 +60,9 @@ void check_stage_list(Findings& findings) {
     findings.error(
         "stages-fit",
         key,
-        fmt::format("{} stages are listed, and pp is {}", stages.size(), pp),
+        fmt::format("a list of {}, and pp is {}",
+                    counted(static_cast<int64_t>(stages.size()), "stage"),
+                    pp),
         "list one layer count for each stage, or write \"auto\"");
     return;
   }
@@ -77,9 +80,9 @@ void check_stage_list(Findings& findings) {
   if (sum != layers) {
     findings.error("stages-fit",
                    key,
-                   fmt::format("{} = {} layers, and the model has {}",
+                   fmt::format("{} = {}, and the model has {}",
                                fmt::join(stages, " + "),
-                               sum,
+                               counted(sum, "layer"),
                                layers),
                    "make them equal, or write \"auto\"");
   }
@@ -89,10 +92,11 @@ void check_stages(Findings& findings) {
   const int64_t pp = findings.config.parallel.pp;
   const int64_t layers = findings.config.model.num_hidden_layers;
   if (layers < pp) {
-    findings.error("layers-fewer-than-stages",
-                   "parallel.pp",
-                   fmt::format("{} layers cannot fill {} stages", layers, pp),
-                   fmt::format("use a pp of at most {}", layers));
+    findings.error(
+        "layers-fewer-than-stages",
+        "parallel.pp",
+        fmt::format("{} cannot fill {} stages", counted(layers, "layer"), pp),
+        fmt::format("use a pp of at most {}", layers));
   } else if (!findings.config.parallel.stages.empty()) {
     check_stage_list(findings);
   }
@@ -146,8 +150,8 @@ void check_world(Findings& findings) {
     const bool is_pp = ranks % parallel.pp != 0 && ranks % parallel.tp == 0;
     findings.error("world-size",
                    is_pp ? "parallel.pp" : "parallel.tp",
-                   fmt::format("{} ranks do not split over tp {} * pp {} = {}",
-                               ranks,
+                   fmt::format("{} cannot split over tp {} * pp {} = {}",
+                               counted(ranks, "rank"),
                                parallel.tp,
                                parallel.pp,
                                rest),
@@ -155,12 +159,12 @@ void check_world(Findings& findings) {
   } else if (product != ranks) {
     findings.error("world-size",
                    "parallel.dp",
-                   fmt::format("tp {} * pp {} * dp {} = {} ranks, and {} are "
-                               "there",
+                   fmt::format("tp {} * pp {} * dp {} = {}, and {} would be "
+                               "started",
                                parallel.tp,
                                parallel.pp,
                                parallel.dp,
-                               product,
+                               counted(product, "rank"),
                                ranks),
                    fmt::format("use dp = {}, or leave it out", ranks / rest));
   }

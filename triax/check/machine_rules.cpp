@@ -27,18 +27,18 @@ void check_machine(Findings& findings) {
     findings.warning(
         "ranks-exceed-cores",
         "parallel.dp",
-        fmt::format("{} ranks share {} cores: they mostly wait for "
+        fmt::format("{} ranks share {}: they mostly wait for "
                     "each other",
                     ranks,
-                    cores),
+                    counted(cores, "core")),
         fmt::format("use at most {} ranks on this machine", 4 * cores));
   } else if (parallel.tp > cores) {
     findings.note("tp-exceeds-cores",
                   "parallel.tp",
-                  fmt::format("tp {} on {} cores: the ranks that split a layer "
+                  fmt::format("tp {} on {}: the ranks that split a layer "
                               "take turns",
                               parallel.tp,
-                              cores),
+                              counted(cores, "core")),
                   "");
   }
 }

@@ -213,16 +213,9 @@ std::string arithmetic(const StageMemory& before, const StageMemory& after) {
     int64_t after;
     int64_t saved() const { return before->nbytes - after; }
   };
-  const auto bytes_of = [&](const std::string& what) {
-    const auto line = std::find_if(
-        after.lines.begin(), after.lines.end(), [&](const MemoryLine& other) {
-          return other.what == what;
-        });
-    return line == after.lines.end() ? 0 : line->nbytes;
-  };
   std::vector<Change> changes;
   for (const MemoryLine& line : before.lines) {
-    const Change change{&line, bytes_of(line.what)};
+    const Change change{&line, after.bytes_of(line.kind)};
     if (change.saved() > 0) {
       changes.push_back(change);
     }
@@ -235,7 +228,7 @@ std::string arithmetic(const StageMemory& before, const StageMemory& after) {
   for (size_t i = 0; i < std::min(kMaxLines, changes.size()); ++i) {
     text += fmt::format("{}{} {} instead of {}",
                         i == 0 ? "" : ", ",
-                        changes[i].before->what,
+                        kind_name(changes[i].before->kind),
                         format_bytes(changes[i].after),
                         format_bytes(changes[i].before->nbytes));
   }

@@ -105,11 +105,10 @@ void check_offload_states(Findings& findings) {
           "use parallel.zero = 2, or leave \"gradients\" out");
   }
   if (states.parameters && !splits_parameters(config.parallel)) {
-    needs(fmt::format("parameters lie whole in memory with zero = {} and {} "
-                      "shard{}, where products read them",
+    needs(fmt::format("parameters lie whole in memory with zero = {} and {}, "
+                      "where products read them",
                       config.parallel.zero,
-                      num_shards(config.parallel),
-                      num_shards(config.parallel) == 1 ? "" : "s"),
+                      counted(num_shards(config.parallel), "shard")),
           "use parallel.zero = 3 with dp above 1, or leave \"parameters\" out");
   }
   if ((states.gradients || states.parameters) && !states.optimizer) {
@@ -147,14 +146,14 @@ void check_offload_folder(Findings& findings) {
                      "give a folder on a disk");
   }
   const AllFiles files = all_files(config);
-  if (space.is_known && files.nbytes > space.free_bytes) {
+  if (!space.may_hold(files.nbytes)) {
     findings.error(
         "offload-disk-full",
         kDir,
-        fmt::format("{} ranks put {} on file, {} the largest ({}), and {} are "
+        fmt::format("{} go on file for {}, {} the largest ({}), and {} are "
                     "free in {}",
-                    config.world_size(),
                     format_bytes(files.nbytes),
+                    counted(config.world_size(), "rank"),
                     format_bytes(files.largest.total()),
                     parts_text(files.largest),
                     format_bytes(space.free_bytes),

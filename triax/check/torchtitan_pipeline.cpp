@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "triax/base/rounding.h"
 #include "triax/base/saturating.h"
 #include "triax/check/foreign_rules.h"
 #include "triax/check/torchtitan_rules.h"

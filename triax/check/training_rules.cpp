@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "triax/base/units.h"
 #include "triax/check/findings.h"
 #include "triax/config/fields.h"
 
@@ -14,8 +15,7 @@ std::string nearest_batches(int64_t batch, int64_t unit) {
   const int64_t below = batch / unit * unit;
   const auto described = [unit](int64_t value) {
     const int64_t count = value / unit;
-    return fmt::format(
-        "{} ({} microbatch{})", value, count, count == 1 ? "" : "es");
+    return fmt::format("{} ({})", value, counted(count, "microbatch"));
   };
   return below > 0 ? described(below) + " or " + described(below + unit)
                    : described(unit);
@@ -88,10 +88,9 @@ void check_bubble(Findings& findings) {
   findings.warning(
       "few-microbatches",
       "parallel.pp",
-      fmt::format("with {} microbatch{} in {} stages, {:.0f} % of a step is "
+      fmt::format("with {} in {} stages, {:.0f} % of a step is "
                   "bubble: (pp - 1) / (microbatches + pp - 1)",
-                  count,
-                  count == 1 ? "" : "es",
+                  counted(count, "microbatch"),
                   pp,
                   share),
       fmt::format("use at least {} microbatches (a smaller microbatch_size or "
@@ -107,20 +106,19 @@ void check_steps(Findings& findings) {
                             ? optimizer.decay_steps
                             : std::max<int64_t>(steps / 10, 1);
   if (optimizer.warmup_steps > steps) {
-    findings.error(
-        "warmup-steps",
-        key,
-        fmt::format("{} steps of warm-up in a run of {}: lr is never "
-                    "reached",
-                    optimizer.warmup_steps,
-                    steps),
-        fmt::format("use fewer than {}", steps));
+    findings.error("warmup-steps",
+                   key,
+                   fmt::format("{} of warm-up in a run of {}: lr is never "
+                               "reached",
+                               counted(optimizer.warmup_steps, "step"),
+                               steps),
+                   fmt::format("use fewer than {}", steps));
   } else if (optimizer.warmup_steps == steps) {
     findings.warning("warmup-steps",
                      key,
-                     fmt::format("{} steps of warm-up in a run of {}: lr never "
+                     fmt::format("{} of warm-up in a run of {}: lr never "
                                  "falls",
-                                 optimizer.warmup_steps,
+                                 counted(optimizer.warmup_steps, "step"),
                                  steps),
                      fmt::format("use fewer than {}", steps));
   } else if (optimizer.schedule == "wsd" &&

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 
 namespace triax {
 
@@ -17,7 +18,7 @@ static_assert(kHeaderBytes == kUnit && kChannelBytes % kUnit == 0);
 constexpr int64_t kPieceBytes = kChannelBytes / 4;
 
 int64_t pad(int64_t nbytes) {
-  return (nbytes + kUnit - 1) / kUnit * kUnit;
+  return round_up(nbytes, kUnit);
 }
 
 /// Bytes from `position` to where the ring wraps.

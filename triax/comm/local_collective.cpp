@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 #include "triax/comm/reduce.h"
 
 namespace triax {
@@ -14,10 +15,6 @@ namespace {
 constexpr int64_t kCacheLine = 64;
 /// An all_reduce of no more bytes takes one phase. Measured on 2 cores.
 constexpr int64_t kOneShotBytes = 32 << 10;
-
-int64_t divide_up(int64_t value, int64_t unit) {
-  return (value + unit - 1) / unit;
-}
 
 bool is_same_call(const OpRecord& a, const OpRecord& b) {
   return a.op == b.op && a.numel == b.numel && a.dtype == b.dtype &&

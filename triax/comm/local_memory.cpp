@@ -8,16 +8,13 @@
 #include <new>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 
 namespace triax {
 
 namespace {
 
 constexpr size_t kPage = 4096;
-
-size_t round_up(size_t value, size_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 size_t members_offset() {
   return round_up(sizeof(BlockHeader), kPage);

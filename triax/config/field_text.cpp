@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "triax/base/error.h"
 #include "triax/base/units.h"
 #include "triax/config/fields.h"
 #include "triax/config/toml_text.h"
@@ -150,6 +151,16 @@ std::string type_text(const Field& field) {
 
 std::string print_value(const Field& field, const RunConfig& config) {
   return std::visit(Printer{field, config}, field.member);
+}
+
+std::string chosen(std::string_view key, const RunConfig& config) {
+  const Field* field = find_field(key);
+  TRIAX_CHECK(
+      field != nullptr && std::holds_alternative<EnumMember>(field->member),
+      key,
+      " is no enumeration");
+  return std::string(
+      field->choices.at(std::get<EnumMember>(field->member).get(config)));
 }
 
 std::string default_text(const Field& field) {

@@ -97,6 +97,10 @@ std::string type_text(const Field& field);
 /// derived field that holds its 0, a link without emulation).
 std::string print_value(const Field& field, const RunConfig& config);
 
+/// The choice that an enumeration's field holds in `config`: "bf16" of
+/// "training.precision".
+std::string chosen(std::string_view key, const RunConfig& config);
+
 /// What holds when it is left out, for people.
 std::string default_text(const Field& field);
 

@@ -34,6 +34,14 @@ constexpr KeyAlias kAliases[] = {
     {"reduce_bucket_size allgather_bucket_size ddp_bucket_size bucket_size "
      "bucket_cap_mb",
      "parallel.bucket_bytes"},
+    {"communication_data_type mixed_precision_reduce grad_reduce_in_fp32 "
+     "grad_reduce_in_bf16 fp32_allreduce allreduce_dtype",
+     "parallel.reduce_dtype"},
+    {"accumulate_grad_in_fp32 accumulate_allreduce_grads_in_fp32 "
+     "grad_accum_dtype main_grads_dtype",
+     "",
+     "gradients are always added up in fp32 (fp64 with training.precision = "
+     "\"fp64\"); leave it out"},
     {"world_size num_gpus nproc nproc_per_node num_processes",
      "",
      "give --ranks N, or parallel.dp"},
@@ -88,7 +96,21 @@ constexpr KeyAlias kAliases[] = {
      "recompute_granularity recompute_activations remat mode",
      "memory.recompute"},
     {"recompute_num_layers", "memory.recompute_layers"},
-    {"cpu_offload offload_optimizer offload_param", "memory.offload"},
+    {"cpu_offload enable_cpu_offload optimizer_cpu_offload offload_device "
+     "fsdp_offload_params",
+     "memory.offload"},
+    {"offload_optimizer offload_optimizer_device",
+     "memory.offload",
+     "with memory.offload_states = [\"optimizer\"]"},
+    {"offload_param offload_param_device cpu_offload_param",
+     "memory.offload",
+     "with memory.offload_states = [\"optimizer\", \"gradients\", "
+     "\"parameters\"]"},
+    {"cpu_offloading activation_offload activation_offloading "
+     "fine_grained_activation_offloading",
+     "memory.offload",
+     "with memory.offload_states = [\"activations\"]"},
+    {"nvme_path offload_path offload_folder swap_dir", "memory.offload_dir"},
     {"save_interval save_every save_steps checkpoint_interval",
      "",
      "checkpoints are not built yet; leave it out"},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "triax/base/units.h"
 #include "triax/config/load.h"
 
 namespace triax {
@@ -57,15 +58,15 @@ void resolve_dp(LoadedConfig& loaded) {
   const int64_t rest = int64_t{parallel.tp} * parallel.pp;
   const int64_t ranks = loaded.world_size.value_or(0);
   const bool is_from_ranks = ranks >= rest;
-  derive(
-      loaded,
-      "parallel.dp",
-      parallel.dp,
-      is_from_ranks ? static_cast<int>(ranks / rest) : 1,
-      is_from_ranks
-          ? fmt::format(
-                "{} ranks / (tp {} * pp {})", ranks, parallel.tp, parallel.pp)
-          : std::string("the ranks that triax starts itself"));
+  derive(loaded,
+         "parallel.dp",
+         parallel.dp,
+         is_from_ranks ? static_cast<int>(ranks / rest) : 1,
+         is_from_ranks ? fmt::format("{} / (tp {} * pp {})",
+                                     counted(ranks, "rank"),
+                                     parallel.tp,
+                                     parallel.pp)
+                       : std::string("the ranks that triax starts itself"));
 }
 
 void resolve_batch(LoadedConfig& loaded) {

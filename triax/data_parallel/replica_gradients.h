@@ -41,6 +41,8 @@ class ReplicaGradients {
   virtual void visit_owned(const std::vector<ShardSlice>& slices,
                            bool is_written,
                            const VisitOwned& body);
+  /// Whether buckets are reduced in every microbatch, else in the last alone.
+  virtual bool reduces_each_microbatch() const = 0;
   /// What this replica adds to a bucket; only in before_reduce.
   virtual at::Tensor own(int bucket) const = 0;
   /// Spoils what was added up so far.

@@ -47,6 +47,7 @@ class ShardedGradients : public ReplicaGradients {
   void visit_owned(const std::vector<ShardSlice>& slices,
                    bool is_written,
                    const VisitOwned& body) override;
+  bool reduces_each_microbatch() const override { return true; }
   at::Tensor own(int bucket) const override;
   void multiply(double factor) override;
   void gather() override;

@@ -19,15 +19,6 @@ bool contains(std::span<const int> list, int value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-/// FNV-1a over the numbers.
-int64_t hash_of(const std::vector<int>& numbers) {
-  uint64_t hash = 14695981039346656037ULL;
-  for (const int number : numbers) {
-    hash = (hash ^ static_cast<uint64_t>(number)) * 1099511628211ULL;
-  }
-  return static_cast<int64_t>(hash);
-}
-
 }  // namespace
 
 ShardedParameters::ShardedParameters(UnitLayout layout,
@@ -164,14 +155,11 @@ void ShardedParameters::begin_pass(int kind) {
   TRIAX_CHECK(!is_pass_, "the last pass was not ended");
   give_back_unused({});  // what was used between two passes
   spare_.clear();
-  seen_.clear();
   previous_.clear();
-  next_ = 0;
-  kind_ = kind;
+  order_.begin_pass(kind);
   is_pass_ = true;
   is_last_backward_ = false;
-  is_as_learnt_ = !learnt_[kind].empty();
-  for (const int unit : upcoming({}, options_.prefetch)) {
+  for (const int unit : order_.upcoming({}, options_.prefetch)) {
     start_gathering(unit);
   }
   read_ahead({});
@@ -191,89 +179,8 @@ void ShardedParameters::end_pass() {
   if (on_file_) {
     on_file_->forget();
   }
-  compare_orders();
-  learnt_[kind_] = std::exchange(seen_, {});
+  order_.end_pass(shards_, [&](int unit) { return layout_.units[unit].name; });
   previous_.clear();
-}
-
-void ShardedParameters::compare_orders() {
-  const auto num_ranks = static_cast<size_t>(shards_.size());
-  const auto gather = [&](std::vector<int64_t> mine) {
-    std::vector<int64_t> all(mine.size() * num_ranks);
-    shards_.all_gather(
-        {mine.data(), static_cast<int64_t>(mine.size()), DType::kInt64},
-        {all.data(), static_cast<int64_t>(all.size()), DType::kInt64});
-    return all;
-  };
-  const std::vector<int64_t> all =
-      gather({hash_of(seen_), static_cast<int64_t>(seen_.size())});
-  size_t longest = 0;
-  bool is_equal = true;
-  for (size_t rank = 0; rank < num_ranks; ++rank) {
-    is_equal =
-        is_equal && all[2 * rank] == all[0] && all[2 * rank + 1] == all[1];
-    longest = std::max(longest, static_cast<size_t>(all[2 * rank + 1]));
-  }
-  if (is_equal) {
-    return;
-  }
-  constexpr int64_t kNone = -1;
-  std::vector<int64_t> mine(seen_.begin(), seen_.end());
-  mine.resize(longest, kNone);
-  const std::vector<int64_t> orders = gather(std::move(mine));
-  const auto name = [&](int64_t unit) {
-    return unit == kNone ? "none" : layout_.units[unit].name;
-  };
-  for (size_t use = 0; use < longest; ++use) {
-    for (size_t rank = 1; rank < num_ranks; ++rank) {
-      const int64_t first = orders[use];
-      const int64_t other = orders[rank * longest + use];
-      if (first != other) {
-        throw Error("zero 3: rank ",
-                    shards_.world_rank(0),
-                    " used ",
-                    name(first),
-                    " where rank ",
-                    shards_.world_rank(static_cast<int>(rank)),
-                    " used ",
-                    name(other),
-                    " (use ",
-                    use + 1,
-                    " of this pass), so that each got what the other asked "
-                    "for; replicas must use the same units in the same order");
-      }
-    }
-  }
-}
-
-void ShardedParameters::note_use(int unit) {
-  if (!seen_.empty() && seen_.back() == unit) {
-    return;
-  }
-  seen_.push_back(unit);
-  if (is_as_learnt_) {
-    const std::vector<int>& learnt = learnt_[kind_];
-    is_as_learnt_ = next_ < learnt.size() && learnt[next_] == unit;
-    ++next_;
-  }
-}
-
-std::vector<int> ShardedParameters::upcoming(std::span<const int> units,
-                                             int ahead) const {
-  std::vector<int> next;
-  if (!is_pass_ || !is_as_learnt_) {
-    return next;
-  }
-  const std::vector<int>& learnt = learnt_.at(kind_);
-  for (size_t i = next_; i < learnt.size(); ++i) {
-    if (static_cast<int>(next.size()) == ahead) {
-      break;
-    }
-    if (!contains(units, learnt[i]) && !contains(next, learnt[i])) {
-      next.push_back(learnt[i]);
-    }
-  }
-  return next;
 }
 
 void ShardedParameters::before_operation(std::span<const int> units) {
@@ -293,11 +200,11 @@ void ShardedParameters::before_operation(std::span<const int> units) {
   }
   if (is_pass_) {
     for (const int unit : units) {
-      note_use(unit);
+      order_.note_use(unit);
     }
   }
   std::vector<int> wanted(units.begin(), units.end());
-  const std::vector<int> next = upcoming(units, options_.prefetch);
+  const std::vector<int> next = order_.upcoming(units, options_.prefetch);
   wanted.insert(wanted.end(), next.begin(), next.end());
   give_back_unused(wanted);
   for (const int unit : wanted) {
@@ -338,7 +245,7 @@ void ShardedParameters::read_ahead(std::span<const int> units) {
   if (!on_file_) {
     return;
   }
-  for (const int unit : upcoming(units, options_.prefetch + 1)) {
+  for (const int unit : order_.upcoming(units, options_.prefetch + 1)) {
     if (!units_[unit].storage.is_filled()) {
       for (const int bucket : layout_.units[unit].buckets) {
         on_file_->expect(bucket);
@@ -381,12 +288,7 @@ void ShardedParameters::start_gathering(int index) {
       unit.works.push_back(shards_.all_gather_async(as_buffer(mine), whole));
     }
   } catch (const std::exception& error) {
-    unit.works.clear();
-    unit.parts.clear();
-    if (unit.storage.is_filled()) {
-      gathered_bytes_ -= unit.storage.nbytes();
-    }
-    unit.storage.free(error.what());
+    stop_gathering(unit, error.what());
     throw;
   }
 }
@@ -403,13 +305,20 @@ void ShardedParameters::finish_gathering(int index) {
     unit.works.clear();
     unit.parts.clear();
   } catch (const std::exception& error) {
-    unit.works.clear();
-    unit.parts.clear();
-    gathered_bytes_ -= unit.storage.nbytes();
-    unit.storage.free(error.what());
+    stop_gathering(unit, error.what());
     throw;
   }
   unit.version = version_of(unit);
+}
+
+/// Who uses it is told why it is not there.
+void ShardedParameters::stop_gathering(Unit& unit, const char* why) {
+  unit.works.clear();
+  unit.parts.clear();
+  if (unit.storage.is_filled()) {
+    gathered_bytes_ -= unit.storage.nbytes();
+  }
+  unit.storage.free(why);
 }
 
 int64_t ShardedParameters::version_of(const Unit& unit) const {

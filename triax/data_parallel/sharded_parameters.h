@@ -14,6 +14,7 @@
 
 #include "triax/comm/group.h"
 #include "triax/data_parallel/spilled_parameters.h"
+#include "triax/data_parallel/unit_order.h"
 #include "triax/memory/refillable_storage.h"
 #include "triax/memory/storage_watch.h"
 #include "triax/plan/parameter_units.h"
@@ -111,16 +112,14 @@ class ShardedParameters {
 
   void before_operation(std::span<const int> units);
   void after_operation(std::span<const int> units);
-  void note_use(int unit);
-  std::vector<int> upcoming(std::span<const int> units, int ahead) const;
   void give_back_unused(const std::vector<int>& wanted);
   void start_gathering(int unit);
   void finish_gathering(int unit);
+  void stop_gathering(Unit& unit, const char* why);
   void give_back(int unit);
   void keep_own(int unit);
   void keep_values(int unit, const std::vector<at::Tensor>& parameters);
   void read_ahead(std::span<const int> units);
-  void compare_orders();
   std::string why_not(int unit) const;
   at::Tensor part_of_shard(int bucket) const;
   int64_t version_of(const Unit& unit) const;
@@ -134,15 +133,11 @@ class ShardedParameters {
   std::unique_ptr<SpilledParameters> on_file_;
   std::vector<Unit> units_;
   std::mutex mutex_;  // operations come from several threads
+  UnitOrder order_;
   // Of the pass that is under way.
-  std::vector<int> seen_;      // units in the order of their use
   std::vector<int> previous_;  // the last operation's
-  int kind_ = 0;
-  size_t next_ = 0;  // in what was learnt
   bool is_pass_ = false;
-  bool is_as_learnt_ = false;
   bool is_last_backward_ = false;
-  std::map<int, std::vector<int>> learnt_;  // by kind of pass
   int64_t gathered_bytes_ = 0;
   // What was given back and may be gathered into at once: by bytes. Pages that
   // are there already save a fault each.

@@ -23,6 +23,7 @@ class WholeGradients : public ReplicaGradients {
   void after_backward() override {}
   void finish() override { reducer_.finish(); }
   at::Tensor owned(const ShardSlice& slice) const override;
+  bool reduces_each_microbatch() const override { return false; }
   at::Tensor own(int bucket) const override;
   void multiply(double factor) override;
   void gather() override;

@@ -2,6 +2,7 @@
 #include "triax/dataset/corpus.h"
 
 #include "triax/base/error.h"
+#include "triax/base/units.h"
 
 namespace triax {
 namespace {
@@ -40,8 +41,8 @@ void check_part(const char* what,
   }
   throw Error(file.path(),
               ": ",
-              tokens.length,
-              " tokens are left for ",
+              counted(tokens.length, "token"),
+              " left for ",
               what,
               ", but one sample takes data.sequence_length + 1 = ",
               config.sequence_length + 1);

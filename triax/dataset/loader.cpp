@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 
 namespace triax {
 
@@ -73,7 +74,7 @@ ValidationSet::ValidationSet(std::shared_ptr<const TokenFile> file,
 
 int64_t ValidationSet::num_batches() const {
   const int64_t batch = reader_.options().global_batch_size;
-  const int64_t all = (reader_.num_samples() + batch - 1) / batch;
+  const int64_t all = divide_up(reader_.num_samples(), batch);
   return max_batches_ == 0 ? all : std::min(all, max_batches_);
 }
 

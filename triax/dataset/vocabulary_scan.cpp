@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 
 namespace triax {
 namespace {
@@ -19,7 +20,7 @@ bool holds_only_ids(TokenType type, int64_t vocab_size) {
 
 // Where the blocks begin: each next to the other, or spread over the range.
 std::vector<int64_t> block_starts(const Range& tokens, int64_t max_tokens) {
-  const int64_t num_blocks = (tokens.length + kBlockTokens - 1) / kBlockTokens;
+  const int64_t num_blocks = divide_up(tokens.length, kBlockTokens);
   const int64_t num_read =
       std::min(num_blocks, std::max<int64_t>(max_tokens / kBlockTokens, 2));
   std::vector<int64_t> starts;

@@ -17,26 +17,26 @@ std::string_view default_of(const std::string& key) {
   return row == nullptr ? "" : row->default_value;
 }
 
-Whole whole_or_default(const ForeignConfig& config, const std::string& key) {
+/// A number's fact, or the default of its row where that is one.
+template <class T>
+Fact<T> or_row(Fact<T> fact,
+               const ForeignConfig& config,
+               const std::string& key) {
   const std::string_view text = default_of(key);
-  int64_t value = 0;
+  T value = 0;
   const auto parsed =
       std::from_chars(text.data(), text.data() + text.size(), value);
-  Whole fact = whole_at(config, key);
-  return fact || parsed.ec != std::errc()
+  return parsed.ec != std::errc()
              ? fact
-             : default_fact<int64_t>(config, key, value);
+             : or_default(std::move(fact), config, key, value);
+}
+
+Whole whole_or_default(const ForeignConfig& config, const std::string& key) {
+  return or_row(whole_at(config, key), config, key);
 }
 
 Real real_or_default(const ForeignConfig& config, const std::string& key) {
-  const std::string_view text = default_of(key);
-  double value = 0;
-  const auto parsed =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  Real fact = real_at(config, key);
-  return fact || parsed.ec != std::errc()
-             ? fact
-             : default_fact<double>(config, key, value);
+  return or_row(real_at(config, key), config, key);
 }
 
 Word word_or_default(const ForeignConfig& config, const std::string& key) {

@@ -92,8 +92,27 @@ void write_offload(TargetWriter& out, const NamedFact& fact) {
   const std::string section =
       kZero + (is_optimizer ? "offload_optimizer." : "offload_param.");
   out.put(section + "device", device);
-  if (device == "nvme") {
+  if (device != "nvme") {
+    return;
+  }
+  if (out.is_said("offload_dir")) {
+    out.set(section + "nvme_path", out.word("offload_dir"));
+  } else {
     out.stand_in(section + "nvme_path", "/local_nvme", "the disk's folder");
+  }
+  if (out.whole("zero_stage", 0) < 3) {
+    out.lose("below ZeRO 3 DeepSpeed keeps it in the host's memory");
+  }
+}
+
+// It stands beside what lies there.
+void write_offload_dir(TargetWriter& out) {
+  const int64_t zero = out.whole("zero_stage", 0);
+  if ((out.word("offload_optimizer") == "nvme" && zero >= 1) ||
+      (out.word("offload_parameters") == "nvme" && zero >= 3)) {
+    out.imply();
+  } else {
+    out.lose("nothing is offloaded to it");
   }
 }
 
@@ -167,6 +186,8 @@ void write_deepspeed(TargetWriter& out, const NamedFact& fact) {
     out.put(kZero + "overlap_comm", fact.value);
   } else if (name == "offload_optimizer" || name == "offload_parameters") {
     write_offload(out, fact);
+  } else if (name == "offload_dir") {
+    write_offload_dir(out);
   } else if (name == "precision") {
     write_precision(out);
   } else if (name == "loss_scale") {

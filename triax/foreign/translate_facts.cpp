@@ -77,6 +77,7 @@ class MoreFacts {
       add("min_loss_scale", real_at(config_, fp16 + "min_loss_scale"));
       add("loss_scale_window", whole_at(config_, fp16 + "loss_scale_window"));
     }
+    add_offload_dir();
     const bool is_cosine = facts_.lr_schedule.value_or("") == "WarmupCosineLR";
     const Real ratio = real_at(config_, "scheduler.params.cos_min_ratio");
     if (is_cosine && facts_.lr) {
@@ -87,6 +88,26 @@ class MoreFacts {
     }
     add("decay_end", facts_.decay_steps);
     read_warmup();
+  }
+
+  // One folder; another one of the parameters is left to its key.
+  void add_offload_dir() {
+    const std::string zero = "zero_optimization.";
+    const std::pair<const Word*, std::string> sections[] = {
+        {&facts_.offload_optimizer, "offload_optimizer"},
+        {&facts_.offload_parameters, "offload_param"}};
+    NamedFact dir{"offload_dir", nullptr, {}};
+    for (const auto& [device, section] : sections) {
+      const Word path = word_at(config_, zero + section + ".nvme_path");
+      if (device->value_or("") == "nvme" && path &&
+          (dir.keys.empty() || dir.value == Json(*path))) {
+        dir.value = *path;
+        dir.keys.push_back(path.key);
+      }
+    }
+    if (!dir.keys.empty()) {
+      named_.push_back(std::move(dir));
+    }
   }
 
   // Its own schedules rise by the logarithm unless warmup_type says linear.
@@ -444,107 +465,6 @@ std::vector<std::pair<std::string, std::string>> companions(
       break;
   }
   return {};
-}
-
-namespace {
-
-const char* reduce_word(ReduceDtype dtype) {
-  return dtype == ReduceDtype::kBf16   ? "bf16"
-         : dtype == ReduceDtype::kFp16 ? "fp16"
-                                       : "fp32";
-}
-
-}  // namespace
-
-std::vector<NamedFact> more_facts(const LoadedConfig& loaded) {
-  const ModelConfig& model = loaded.config.model;
-  const OptimizerConfig& optimizer = loaded.config.optimizer;
-  const bool is_gpt2 = model.family == ModelFamily::kGpt2;
-  std::vector<NamedFact> named = {
-      {"architecture", is_gpt2 ? "gpt2" : "llama", {"model.family"}},
-      {"attention_dropout", model.attn_pdrop, {"model.attn_pdrop"}},
-      {"norm_eps", model.norm_eps, {"model.norm_eps"}},
-      {"init_std", model.initializer_range, {"model.initializer_range"}},
-      {"linear_bias", is_gpt2, {"model.family"}},
-      {"qkv_bias", is_gpt2, {"model.family"}},
-      {"qk_norm", false, {"model.family"}},
-      {"reduce_dtype",
-       reduce_word(loaded.config.parallel.reduce_dtype),
-       {"parallel.reduce_dtype"}},
-  };
-  const Recompute recompute = loaded.config.memory.recompute;
-  if (recompute != Recompute::kEveryK) {
-    named.push_back({"recompute",
-                     recompute == Recompute::kFull        ? "full"
-                     : recompute == Recompute::kSelective ? "selective"
-                                                          : "none",
-                     {"memory.recompute"}});
-  }
-  // Megatron-LM's one number is for both.
-  if (model.resid_pdrop == model.embd_pdrop) {
-    named.push_back({"hidden_dropout",
-                     model.resid_pdrop,
-                     {"model.resid_pdrop", "model.embd_pdrop"}});
-  } else {
-    named.push_back(
-        {"resid_dropout", model.resid_pdrop, {"model.resid_pdrop"}});
-    named.push_back({"embd_dropout", model.embd_pdrop, {"model.embd_pdrop"}});
-  }
-  if (!is_gpt2) {
-    named.push_back({"rope_theta", model.rope_theta, {"model.rope_theta"}});
-    if (model.rope_scaling.type != "default") {
-      named.push_back({"rope_scaling",
-                       model.rope_scaling.type,
-                       {"model.rope_scaling.type"}});
-      // Megatron-LM's are these three, and no argument changes them.
-      const RopeScaling usual;
-      const RopeScaling& scaling = model.rope_scaling;
-      const bool is_usual =
-          scaling.low_freq_factor == usual.low_freq_factor &&
-          scaling.high_freq_factor == usual.high_freq_factor &&
-          scaling.original_max_position_embeddings ==
-              usual.original_max_position_embeddings;
-      named.push_back(
-          {"rope_factor", scaling.factor, {"model.rope_scaling.factor"}});
-      named.push_back(
-          {"rope_is_usual",
-           is_usual,
-           {"model.rope_scaling.low_freq_factor",
-            "model.rope_scaling.high_freq_factor",
-            "model.rope_scaling.original_max_position_embeddings"}});
-    }
-  }
-  if (optimizer.schedule == "wsd") {
-    const int64_t tenth =
-        std::max<int64_t>(1, loaded.config.training.steps / 10);
-    named.push_back({"wsd_style", "linear", {"optimizer.schedule"}});
-    named.push_back({"wsd_steps",
-                     optimizer.decay_steps > 0 ? optimizer.decay_steps : tenth,
-                     {"optimizer.decay_steps"}});
-  }
-  if (loaded.config.parallel.zero_group > 0) {
-    named.push_back({"zero_group",
-                     loaded.config.parallel.zero_group,
-                     {"parallel.zero_group"}});
-  }
-  if (loaded.config.training.precision == Precision::kFp16) {
-    const TrainingConfig& training = loaded.config.training;
-    named.push_back({"initial_loss_scale",
-                     training.initial_loss_scale,
-                     {"training.initial_loss_scale"}});
-    named.push_back({"min_loss_scale",
-                     training.min_loss_scale,
-                     {"training.min_loss_scale"}});
-    named.push_back({"loss_scale_window",
-                     training.loss_scale_window,
-                     {"training.loss_scale_window"}});
-  }
-  if (optimizer.name == "adamw") {
-    named.push_back({"decoupled_decay", true, {"optimizer.name"}});
-  } else {
-    named.push_back({"momentum", optimizer.momentum, {"optimizer.momentum"}});
-  }
-  return named;
 }
 
 }  // namespace triax

@@ -160,7 +160,9 @@ void write_of_class(TargetWriter& out, const NamedFact& fact) {
     out.imply();
   } else if (found != llama.end() || fact.name == "norm" ||
              fact.name == "architecture") {
-    out.lose("nanotron's llama is not so");
+    out.lose(fact.name == "reduce_dtype"
+                 ? "nanotron sends gradients as it adds them up"
+                 : "nanotron's llama is not so");
   }
 }
 

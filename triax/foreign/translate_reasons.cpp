@@ -20,8 +20,17 @@ constexpr std::string_view kData = "data and tokenizer are not translated";
 constexpr std::string_view kInside = "it is how {} works inside";
 constexpr std::string_view kExperts = "mixtures of experts are not translated";
 
+constexpr std::string_view kOneFolder =
+    "nothing lies there, or another folder than what is carried";
+
 // The first that fits.
 constexpr Reason kReasons[] = {
+    {System::kDeepSpeed,
+     "zero_optimization.offload_optimizer.nvme_path",
+     kOneFolder},
+    {System::kDeepSpeed,
+     "zero_optimization.offload_param.nvme_path",
+     kOneFolder},
     {System::kDeepSpeed, "zero_optimization.", kInside},
     {System::kDeepSpeed, "activation_checkpointing.", kInside},
     {System::kDeepSpeed, "fp16.", kInside},

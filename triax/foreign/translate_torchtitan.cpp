@@ -241,6 +241,21 @@ void write_offload(TargetWriter& out, const NamedFact& fact) {
   }
 }
 
+// Of FSDP: without shards it is DDP, which sums in the gradients' own type.
+void write_reduce_dtype(TargetWriter& out) {
+  const std::string dtype = out.word("reduce_dtype");
+  if (dtype == "fp32") {
+    out.imply();
+  } else if (out.whole("zero_stage", 0) == 0) {
+    out.lose(
+        "training.mixed_precision_reduce is FSDP's: with "
+        "data_parallel_shard_degree = 1 gradients are summed in fp32");
+  } else if (dtype == "bf16" || dtype == "fp16") {
+    out.put("training.mixed_precision_reduce",
+            dtype == "bf16" ? "bfloat16" : "float16");
+  }
+}
+
 void write_recompute(TargetWriter& out) {
   out.put("activation_checkpoint.mode", out.word("recompute", "none"));
   if (out.word("recompute") == "selective" &&
@@ -310,6 +325,7 @@ constexpr FactWriter kWriters[] = {
     {"wsd_steps", write_wsd_steps},
     {"zero_group", write_zero_group},
     {"recompute", write_recompute},
+    {"reduce_dtype", write_reduce_dtype},
 };
 
 }  // namespace
@@ -341,8 +357,6 @@ void write_torchtitan(TargetWriter& out, const NamedFact& fact) {
     out.put("lr_scheduler.min_lr_factor",
             out.real("min_lr", 0) / out.real("lr", 1));
   } else if (name == "decay_end" && fact.value == Json(out.whole("steps", 0))) {
-    out.imply();
-  } else if (name == "reduce_dtype" && fact.value == Json("fp32")) {
     out.imply();
   } else if (name.ends_with("_dropout") && fact.value == Json(0.0)) {
     out.imply();  // its models have none

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "triax/config/fields.h"
@@ -172,7 +173,43 @@ void write_wsd_style(TargetWriter& out) {
   }
 }
 
-// Gradients are summed in the weights' type.
+constexpr std::string_view kOffload = "offload_";
+
+// What triax keeps on file; parameters and gradients only beside the
+// optimizer's state.
+std::vector<std::string> offload_states(const TargetWriter& out) {
+  std::vector<std::string> states;
+  const auto add = [&](const char* state, bool is_possible) {
+    if (is_possible && out.word(std::string(kOffload) + state) == "nvme") {
+      states.push_back(state);
+    }
+  };
+  add("optimizer", true);
+  const bool has_optimizer = !states.empty();
+  const int64_t zero = out.whole("zero_stage", 0);
+  add("gradients", has_optimizer && zero >= 2);
+  add("parameters", has_optimizer && zero >= 3);
+  add("activations", true);
+  return states;
+}
+
+void write_offload(TargetWriter& out, const NamedFact& fact) {
+  const std::vector<std::string> states = offload_states(out);
+  if (fact.value != Json("nvme")) {
+    // Ranks are on the CPU: whatever they hold is in the host's memory.
+    out.imply();
+  } else if (std::ranges::find(states, fact.name.substr(kOffload.size())) !=
+             states.end()) {
+    out.put("memory.offload", "nvme");
+    out.set("memory.offload_states", states);
+  } else {
+    out.lose(
+        "triax keeps parameters on file with parallel.zero = 3, and beside "
+        "the optimizer's state");
+  }
+}
+
+// In bf16 and fp16 too the gradients are fp32.
 constexpr int64_t kGradientBytes = 4;
 constexpr int64_t kMaxBucket = int64_t{1} << 38;
 
@@ -194,6 +231,14 @@ void write_rest(TargetWriter& out, const NamedFact& fact) {
   } else if (name == "reduce_dtype" &&
              (fact.value == Json("bf16") || fact.value == Json("fp16"))) {
     out.put("parallel.reduce_dtype", fact.value);
+  } else if (name == "offload_dir") {
+    if (offload_states(out).empty()) {
+      out.imply();
+    } else {
+      out.put("memory.offload_dir", fact.value);
+    }
+  } else if (name.starts_with(kOffload)) {
+    write_offload(out, fact);
   } else if (name == "decoupled_decay") {
     out.imply();
   } else if (name == "decay_end" && fact.value == Json(out.whole("steps", 0))) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "triax/base/rounding.h"
+
 namespace triax {
 namespace {
 
@@ -67,7 +69,7 @@ void stand_in_model(TargetWriter& out, const ModelKeys& keys) {
                ? std::clamp<int64_t>(value->get<int64_t>(), 1, 1 << 20)
                : int64_t{1};
   };
-  out.stand_in(keys.layers, (32 + pp - 1) / pp * pp, what);
+  out.stand_in(keys.layers, round_up<int64_t>(32, pp), what);
   out.stand_in(keys.heads, std::max<int64_t>(1, 32 / tp) * tp, what);
   out.stand_in(keys.kv_heads, said(keys.heads), what);
   out.stand_in(keys.hidden, 128 * said(keys.heads), what);

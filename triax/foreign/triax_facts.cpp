@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/foreign/triax_facts.h"
 
+#include "triax/config/fields.h"
+
 namespace triax {
 namespace {
 
@@ -35,19 +37,10 @@ void add_model(const LoadedConfig& loaded, RunFacts& facts) {
       fact(loaded, "data.sequence_length", loaded.config.data.sequence_length);
 }
 
-std::string precision_word(Precision precision) {
-  switch (precision) {
-    case Precision::kFp64:
-    case Precision::kFp32:
-      return "fp32";
-    case Precision::kBf16Autocast:
-      return "bf16_autocast";
-    case Precision::kBf16:
-      return "bf16";
-    case Precision::kFp16:
-      return "fp16";
-  }
-  return "fp32";
+/// No other system trains in fp64.
+std::string precision_word(const RunConfig& config) {
+  const std::string word = chosen("training.precision", config);
+  return word == "fp64" ? "fp32" : word;
 }
 
 void add_training(const LoadedConfig& loaded, RunFacts& facts) {
@@ -66,8 +59,8 @@ void add_training(const LoadedConfig& loaded, RunFacts& facts) {
   facts.seed = fact(loaded, "training.seed", training.seed);
   facts.clipping =
       fact(loaded, "training.gradient_clipping", training.gradient_clipping);
-  facts.precision = fact<std::string>(
-      loaded, "training.precision", precision_word(training.precision));
+  facts.precision =
+      fact(loaded, "training.precision", precision_word(loaded.config));
   facts.optimizer = fact(loaded, "optimizer.name", optimizer.name);
   facts.lr = fact(loaded, "optimizer.lr", optimizer.lr);
   facts.min_lr = fact(loaded, "optimizer.min_lr", optimizer.min_lr);

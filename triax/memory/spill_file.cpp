@@ -83,8 +83,7 @@ void allocate(int fd,
   }
   refuse_above_file_limit(dir, nbytes, what);
   // Before asking: on the way to its refusal the disk would be full for all.
-  const FolderSpace space = folder_space(dir);
-  if (space.is_known && nbytes > space.free_bytes) {
+  if (!folder_space(dir).may_hold(nbytes)) {
     throw full_disk(dir, nbytes, what);
   }
   int error = 0;

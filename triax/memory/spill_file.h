@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "triax/base/descriptor.h"
+#include "triax/base/rounding.h"
 #include "triax/memory/async_io.h"
 
 namespace triax {
@@ -17,7 +18,7 @@ inline constexpr int64_t kIoAlignment = 4096;
 
 /// The next multiple of kIoAlignment.
 constexpr int64_t round_up_to_io(int64_t nbytes) {
-  return (nbytes + kIoAlignment - 1) / kIoAlignment * kIoAlignment;
+  return round_up(nbytes, kIoAlignment);
 }
 
 struct SpillFileOptions {

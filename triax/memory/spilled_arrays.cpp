@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 #include "triax/memory/io_buffer.h"
 
 namespace triax {
@@ -112,7 +113,7 @@ void SpilledArrays::for_each_window(
               all.length,
               " elements from ",
               all.start);
-  const int64_t num_windows = (all.length + window_numel_ - 1) / window_numel_;
+  const int64_t num_windows = divide_up(all.length, window_numel_);
   const auto elements = [&](int64_t window) {
     const int64_t start = window * window_numel_;
     return Range{all.start + start,

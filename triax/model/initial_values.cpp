@@ -11,6 +11,7 @@
 #include <numbers>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 #include "triax/model/parallel_rows.h"
 #include "triax/model/piece_part.h"
 
@@ -158,8 +159,8 @@ template <class Element>
 void draw_rectangle(const Draw& draw, Element* out) {
   const Range& rows = draw.from.rows;
   const Range& columns = draw.from.columns;
-  const int64_t down = (rows.length + kTileRows - 1) / kTileRows;
-  const int64_t across = (columns.length + kTileColumns - 1) / kTileColumns;
+  const int64_t down = divide_up(rows.length, kTileRows);
+  const int64_t across = divide_up(columns.length, kTileColumns);
   parallel_rows(down * across, /*grain=*/8, [&](int64_t begin, int64_t end) {
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t i = tile / across * kTileRows;

@@ -6,18 +6,12 @@
 #include <utility>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 #include "triax/memory/tracker.h"
 #include "triax/optim/optimizer.h"
 
 namespace triax {
 namespace {
-
-/// The elements that two ranges share.
-Range shared_by(const Range& a, const Range& b) {
-  const int64_t start = std::max(a.start, b.start);
-  const int64_t end = std::min(a.start + a.length, b.start + b.length);
-  return {start, std::max<int64_t>(0, end - start)};
-}
 
 Range whole(const std::vector<Range>& places) {
   if (places.empty()) {
@@ -26,9 +20,7 @@ Range whole(const std::vector<Range>& places) {
   const int64_t start =
       places.front().start / kSpillAlignment * kSpillAlignment;
   const int64_t end = places.back().start + places.back().length;
-  return {
-      start,
-      (end - start + kSpillAlignment - 1) / kSpillAlignment * kSpillAlignment};
+  return {start, round_up(end - start, kSpillAlignment)};
 }
 
 }  // namespace
@@ -99,7 +91,7 @@ void Optimizer::for_each_part(
         return place.start + place.length <= window.elements.start;
       });
   for (auto place = first; place != places.end(); ++place) {
-    const Range mine = shared_by(*place, window.elements);
+    const Range mine = intersection(*place, window.elements);
     if (mine.length > 0) {
       body(static_cast<size_t>(place - places.begin()),
            {mine.start - place->start, mine.length});
@@ -157,20 +149,19 @@ void Optimizer::visit_states(
   const MemoryScope memory(MemoryCategory::kOptimizer);
   offloaded_.file->for_each_window(all, [&](const ArrayWindow& window) {
     for_each_part(window, [&](size_t index, const Range& elements) {
-      const auto visit_one = [&](const std::string& name, int array) {
-        const int64_t in_window = offloaded_.places[index].start +
-                                  elements.start - window.elements.start;
+      const Part part = part_of(window, index, elements);
+      const auto visit_one = [&](const std::string& name,
+                                 const at::Tensor& tensor) {
         visit({.name = name,
                .index = static_cast<int64_t>(index),
-               .tensor =
-                   window.arrays[array].narrow(0, in_window, elements.length),
+               .tensor = tensor,
                .start = elements.start});
       };
       if (has_masters_on_file()) {
-        visit_one("master", offloaded_.master);
+        visit_one("master", part.master);
       }
       for (size_t i = 0; i < state_names_.size(); ++i) {
-        visit_one(state_names_[i], offloaded_.states[i]);
+        visit_one(state_names_[i], part.states[i]);
       }
     });
   });

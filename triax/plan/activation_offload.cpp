@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "triax/base/rounding.h"
+
 namespace triax {
 namespace {
 
@@ -15,10 +17,6 @@ constexpr int64_t kMostBuffer = 4 << 20;
 constexpr int64_t kTensorsOfALayer = 24;
 constexpr int64_t kTensorsOfEnds = 24;
 
-int64_t in_blocks(int64_t nbytes) {
-  return (nbytes + kBlock - 1) / kBlock * kBlock;
-}
-
 }  // namespace
 
 ActivationOffload plan_activation_offload(int64_t kept_bytes,
@@ -27,11 +25,12 @@ ActivationOffload plan_activation_offload(int64_t kept_bytes,
   const int64_t live = num_microbatches * kept_bytes;
   const int64_t tensors = kTensorsOfALayer * num_layers + kTensorsOfEnds;
   return {.microbatch_bytes =
-              in_blocks(kept_bytes + kept_bytes / 16 + tensors * kBlock),
+              round_up(kept_bytes + kept_bytes / 16 + tensors * kBlock, kBlock),
           .num_microbatches = num_microbatches,
-          .window_bytes = in_blocks(std::clamp(live / 8, kBlock, kMostWindow)),
-          .buffer_bytes =
-              in_blocks(std::clamp(live / 64, kLeastBuffer, kMostBuffer))};
+          .window_bytes =
+              round_up(std::clamp(live / 8, kBlock, kMostWindow), kBlock),
+          .buffer_bytes = round_up(
+              std::clamp(live / 64, kLeastBuffer, kMostBuffer), kBlock)};
 }
 
 }  // namespace triax

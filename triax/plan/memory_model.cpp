@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 #include "triax/base/units.h"
 #include "triax/plan/model_stats.h"
 #include "triax/plan/offload.h"
@@ -87,38 +88,37 @@ class StageCount {
     const bool has_units = splits_parameters(config_.parallel);
     const int64_t elements =
         (stored.num_stored - stored.num_padding) / (has_units ? shards : 1);
-    lines.push_back(
-        {"parameters",
-         bytes.parameters,
-         fmt::format("{} B x elements{}, at most {} of padding",
-                     size_.weight,
-                     has_units ? share : "",
-                     format_count(bytes.parameters / size_.weight - elements)),
-         /*is_state=*/true});
+    lines.push_back({MemoryKind::kParameters,
+                     bytes.parameters,
+                     fmt::format("{} B x elements{}, at most {} of padding",
+                                 size_.weight,
+                                 has_units ? share : "",
+                                 format_count(bytes.parameters / size_.weight -
+                                              elements))});
     if (has_units) {
-      lines.push_back({"gathered", bytes.gathered, gathered_formula()});
+      lines.push_back(
+          {MemoryKind::kGathered, bytes.gathered, gathered_formula()});
     }
     lines.push_back(
-        {"gradients",
+        {MemoryKind::kGradients,
          bytes.gradients,
          fmt::format("{} B x elements{}, {} of padding",
                      size_.master,
                      is_sharded ? share : "",
-                     format_count(bytes.gradient_padding / size_.master)),
-         /*is_state=*/true});
+                     format_count(bytes.gradient_padding / size_.master))});
     if (bytes.buckets > 0) {
-      lines.push_back({"buckets", bytes.buckets, bucket_formula(bytes)});
+      lines.push_back(
+          {MemoryKind::kBuckets, bytes.buckets, bucket_formula(bytes)});
     }
     lines.push_back(
-        {"optimizer",
+        {MemoryKind::kOptimizer,
          bytes.optimizer,
          fmt::format("{} ({}{} x {} B) x elements{}",
                      config_.optimizer.name,
                      size_.master == size_.weight ? "" : "master + ",
                      config_.optimizer.num_states(),
                      size_.master,
-                     share),
-         /*is_state=*/true});
+                     share)});
   }
 
   static std::string bucket_formula(const StateBytesOfRank& bytes) {
@@ -148,17 +148,14 @@ class StageCount {
         parameter_layouts(model_, part_, tp_, 0);
     const SpilledBytes spilled = spilled_bytes_of_rank(config_, layouts);
     for (MemoryLine& line : lines) {
-      line.disk_bytes = line.what == "optimizer"    ? spilled.optimizer
-                        : line.what == "gradients"  ? spilled.gradients
-                        : line.what == "parameters" ? spilled.parameters
-                                                    : 0;
+      line.disk_bytes = bytes_of(spilled, line.kind);
       if (line.disk_bytes > 0) {
         line.nbytes = 0;
         line.formula = fmt::format("{} on disk", format_bytes(line.disk_bytes));
       }
     }
     lines.push_back(
-        {"windows",
+        {MemoryKind::kWindows,
          spill_buffer_bytes(config_, layouts),
          fmt::format("of what is on disk: at most {} of {} elements "
                      "in an update, or {} parts of gradients and {} of "
@@ -167,6 +164,19 @@ class StageCount {
                      format_count(kSpillWindowElements),
                      kMaxGradientParts,
                      2 + config_.parallel.prefetch)});
+  }
+
+  static int64_t bytes_of(const SpilledBytes& spilled, MemoryKind kind) {
+    switch (kind) {
+      case MemoryKind::kParameters:
+        return spilled.parameters;
+      case MemoryKind::kGradients:
+        return spilled.gradients;
+      case MemoryKind::kOptimizer:
+        return spilled.optimizer;
+      default:
+        return 0;
+    }
   }
 
   std::string gathered_formula() const {
@@ -180,17 +190,16 @@ class StageCount {
 
   MemoryLine activations() const {
     if (group_layers() > 0) {
-      const int64_t groups =
-          (part_.num_layers + group_layers() - 1) / group_layers();
-      return {"activations",
+      const int64_t groups = divide_up(part_.num_layers, group_layers());
+      return {MemoryKind::kActivations,
               num_live_ * (groups * stream_bytes() + end_bytes()),
-              fmt::format("live microbatches x (groups of {} layers x {} + {})",
-                          group_layers(),
+              fmt::format("live microbatches x (groups of {} x {} + {})",
+                          counted(group_layers(), "layer"),
                           format_bytes(stream_bytes()),
                           format_bytes(end_bytes()))};
     }
     const int64_t each = part_.num_layers * layer_bytes() + end_bytes();
-    return {"activations",
+    return {MemoryKind::kActivations,
             num_live_ * each,
             fmt::format("live microbatches x (layers x {} + {})",
                         format_bytes(layer_bytes()),
@@ -202,7 +211,7 @@ class StageCount {
     const int64_t buffers =
         ActivationOffload::kNumBuffers * offload.buffer_bytes;
     const int64_t inputs = part_.has_embedding ? 0 : num_live_ * stream_bytes();
-    return {"activations",
+    return {MemoryKind::kActivations,
             2 * offload.window_bytes + buffers + 2 * widest_kept() + inputs,
             fmt::format("2 windows of {} + {} of buffers + 2 x widest {} + "
                         "inputs {}; {} in a file",
@@ -211,7 +220,6 @@ class StageCount {
                         format_bytes(widest_kept()),
                         format_bytes(inputs),
                         format_bytes(offload.file_bytes())),
-            /*is_state=*/false,
             offload.file_bytes()};
   }
 
@@ -236,7 +244,7 @@ class StageCount {
   MemoryLine recomputed() const {
     const int64_t layers = std::min<int64_t>(group_layers(), part_.num_layers);
     return {
-        "recomputed",
+        MemoryKind::kRecomputed,
         layers * layer_bytes(),
         fmt::format("layers of one group x {}", format_bytes(layer_bytes()))};
   }
@@ -307,7 +315,7 @@ class StageCount {
 
   MemoryLine logits(int num_microbatches) const {
     const int64_t each = logits_bytes() + tokens_ * size_.master;
-    return {"logits",
+    return {MemoryKind::kLogits,
             part_.has_head ? num_microbatches * each : 0,
             fmt::format("last stage: {} x s b V/tp x {} B",
                         num_microbatches == num_live_ ? "live microbatches"
@@ -325,7 +333,7 @@ class StageCount {
     const int64_t message = stream_bytes();
     const int64_t outputs = is_last_ ? 0 : num_live_ + 1;
     const int64_t sent_gradients = part_.has_embedding ? 0 : 1;
-    return {"pipeline",
+    return {MemoryKind::kPipeline,
             (outputs + sent_gradients) * message,
             fmt::format("messages of {}", format_bytes(message))};
   }
@@ -341,7 +349,7 @@ class StageCount {
     const int64_t widest =
         std::max(up_gradients, part_.has_head ? logits_bytes() : 0);
     const int64_t cast = size_.product == size_.master ? 0 : size_.product;
-    return {"working",
+    return {MemoryKind::kWorking,
             largest_weight * (size_.master + cast) + widest,
             "largest weight's gradient, widest activation's gradient"};
   }
@@ -365,30 +373,6 @@ class StageCount {
 
 }  // namespace
 
-int64_t StageMemory::total_bytes() const {
-  int64_t total = 0;
-  for (const MemoryLine& line : lines) {
-    total += line.nbytes;
-  }
-  return total;
-}
-
-int64_t StageMemory::state_bytes() const {
-  int64_t total = 0;
-  for (const MemoryLine& line : lines) {
-    total += line.is_state ? line.nbytes : 0;
-  }
-  return total;
-}
-
-int64_t StageMemory::disk_bytes() const {
-  int64_t total = 0;
-  for (const MemoryLine& line : lines) {
-    total += line.disk_bytes;
-  }
-  return total;
-}
-
 std::vector<StageMemory> predict_memory(const RunConfig& config) {
   std::vector<StageMemory> stages;
   for (const ModelPart& part : split_stages(config.model, config.parallel)) {
@@ -396,44 +380,6 @@ std::vector<StageMemory> predict_memory(const RunConfig& config) {
     stages.push_back(StageCount(config, pp_rank, part).count());
   }
   return stages;
-}
-
-const StageMemory& heaviest_stage(const std::vector<StageMemory>& stages) {
-  TRIAX_CHECK(!stages.empty(), "no stages");
-  return *std::max_element(stages.begin(),
-                           stages.end(),
-                           [](const StageMemory& a, const StageMemory& b) {
-                             return a.total_bytes() < b.total_bytes();
-                           });
-}
-
-std::string memory_table(const std::vector<StageMemory>& stages) {
-  const StageMemory& heaviest = heaviest_stage(stages);
-  std::string table = fmt::format("{:<12}", "per rank");
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    table += fmt::format("{:>12}", fmt::format("stage {}", stage));
-  }
-  table += fmt::format("  how (stage {})\n", &heaviest - stages.data());
-  for (size_t i = 0; i < heaviest.lines.size(); ++i) {
-    table += fmt::format("{:<12}", heaviest.lines[i].what);
-    for (const StageMemory& stage : stages) {
-      table += fmt::format("{:>12}", format_bytes(stage.lines[i].nbytes));
-    }
-    table += fmt::format("  {}\n", heaviest.lines[i].formula);
-  }
-  table += fmt::format("{:<12}", "total");
-  for (const StageMemory& stage : stages) {
-    table += fmt::format("{:>12}", format_bytes(stage.total_bytes()));
-  }
-  table += "\n";
-  if (heaviest.disk_bytes() > 0) {
-    table += fmt::format("{:<12}", "on disk");
-    for (const StageMemory& stage : stages) {
-      table += fmt::format("{:>12}", format_bytes(stage.disk_bytes()));
-    }
-    table += "\n";
-  }
-  return table;
 }
 
 double zero_model_state_bytes(double num_parameters,

@@ -1,41 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "triax/config/model_part.h"
 #include "triax/config/run_config.h"
-#include "triax/plan/activation_offload.h"
+#include "triax/plan/stage_memory.h"
 
 namespace triax {
-
-/// What one kind of thing takes in memory, and how that was counted.
-struct MemoryLine {
-  std::string what;
-  int64_t nbytes = 0;
-  std::string formula;
-  bool is_state = false;   // kept from step to step
-  int64_t disk_bytes = 0;  // that lie on file instead
-};
-
-/// The memory of each rank of one pipeline stage: the ranks of a stage store
-/// equal shapes, padding included, so one answer holds for all of them.
-struct StageMemory {
-  ModelPart part;
-  int num_live_microbatches = 1;
-  std::vector<MemoryLine> lines;
-  /// Where activations move to a file.
-  std::optional<ActivationOffload> activation_offload = {};
-
-  int64_t total_bytes() const;
-  /// Of those lines that are kept from step to step.
-  int64_t state_bytes() const;
-  /// On file, beside the total.
-  int64_t disk_bytes() const;
-};
 
 /// Peak bytes of a training step by stage, for a resolved config:
 ///   parameters, gradients, buckets, optimizer state   plan/zero_stages: what
@@ -63,13 +34,6 @@ struct StageMemory {
 /// Counted as if every parameter is trained. Not counted: the program and its
 /// libraries, the allocator's fragments, message buffers, the data.
 std::vector<StageMemory> predict_memory(const RunConfig& config);
-
-/// The stage whose ranks need most. `stages` must not be empty.
-const StageMemory& heaviest_stage(const std::vector<StageMemory>& stages);
-
-/// One row per kind, one column per stage, the totals, and how the heaviest
-/// stage was counted. Ends with a newline.
-std::string memory_table(const std::vector<StageMemory>& stages);
 
 /// Bytes of weights, gradients and optimizer state for each parameter.
 struct StateBytes {

@@ -5,6 +5,7 @@
 
 #include "triax/base/dtype.h"
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 #include "triax/config/pattern_setting.h"
 #include "triax/plan/parameter_units.h"
 
@@ -12,7 +13,7 @@ namespace triax {
 namespace {
 
 int64_t whole_blocks(int64_t numel) {
-  return (numel + kSpillElements - 1) / kSpillElements * kSpillElements;
+  return round_up(numel, kSpillElements);
 }
 
 int64_t master_bytes(const RunConfig& config) {
@@ -168,8 +169,7 @@ int64_t spill_buffer_bytes(const RunConfig& config,
   const SpillLayout spill = spill_layout(layout);
   const int64_t of_element =
       spilled_bytes(config, layout).total() / std::max<int64_t>(spill.numel, 1);
-  const int64_t num_windows =
-      (spill.numel + kSpillWindowElements - 1) / kSpillWindowElements;
+  const int64_t num_windows = divide_up(spill.numel, kSpillWindowElements);
   const int64_t windows = of_element *
                           std::min<int64_t>(num_windows, kSpillWindows) *
                           std::min(spill.numel, kSpillWindowElements);

@@ -122,8 +122,8 @@ VerifyMemory predict_verify_memory(const RunConfig& config) {
     layout_step_bytes += num_ranks * step_bytes;
     if (splits_parameters(config.parallel)) {
       // All ranks gather their weights at once when these are compared.
-      const MemoryLine& parameters = stage.lines.front();
-      const int64_t whole = (parameters.nbytes + parameters.disk_bytes) *
+      const MemoryLine* parameters = stage.line_of(MemoryKind::kParameters);
+      const int64_t whole = (parameters->nbytes + parameters->disk_bytes) *
                             num_shards(config.parallel);
       memory.layout_bytes +=
           num_ranks * std::max<int64_t>(0, whole - step_bytes);

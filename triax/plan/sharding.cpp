@@ -7,16 +7,13 @@
 #include <utility>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 #include "triax/plan/logical_parameters.h"
 #include "triax/plan/placement.h"
 
 namespace triax {
 
 namespace {
-
-int64_t ceil_divide(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 bool divides_heads(const ModelConfig& model, int64_t tp) {
   const int64_t kv = model.num_key_value_heads;
@@ -79,7 +76,7 @@ class LayoutList {
       const int64_t numel = stored_shape(logical_name)[placement.dim];
       slices.push_back({logical_name,
                         shard_range(numel, tp_, tp_rank_),
-                        ceil_divide(numel, tp_)});
+                        divide_up(numel, tp_)});
     }
     add(name, placement, slices);
   }
@@ -268,7 +265,7 @@ void add_head(const ModelConfig& model,
 }  // namespace
 
 Range shard_range(int64_t numel, int tp, int tp_rank) {
-  const int64_t rows = ceil_divide(numel, tp);
+  const int64_t rows = divide_up(numel, tp);
   const int64_t first = std::min(numel, tp_rank * rows);
   return {first, std::min(rows, numel - first)};
 }
@@ -277,7 +274,7 @@ VocabRange vocab_range(int64_t vocab_size, int tp, int tp_rank) {
   const Range range = shard_range(vocab_size, tp, tp_rank);
   return {.first = range.start,
           .num_valid = range.length,
-          .num_stored = ceil_divide(vocab_size, tp)};
+          .num_stored = divide_up(vocab_size, tp)};
 }
 
 int64_t local_heads(const ModelConfig& model, int tp) {

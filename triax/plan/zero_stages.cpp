@@ -4,23 +4,10 @@
 #include <algorithm>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 #include "triax/plan/parameter_units.h"
 
 namespace triax {
-namespace {
-
-int64_t round_up(int64_t number, int64_t multiple) {
-  return (number + multiple - 1) / multiple * multiple;
-}
-
-}  // namespace
-
-Range intersection(const Range& a, const Range& b) {
-  const int64_t start = std::max(a.start, b.start);
-  const int64_t end = std::min(a.start + a.length, b.start + b.length);
-  return {start, std::max<int64_t>(0, end - start)};
-}
-
 Range stored_elements(const Piece& piece, const ParameterLayout& layout) {
   const Range rows = piece.stored_rows();
   const int64_t row =

@@ -27,9 +27,6 @@ namespace triax {
 /// are not aligned.
 inline constexpr int64_t kFlatAlignment = 64;
 
-/// The elements that two ranges share; of length 0 where there are none.
-Range intersection(const Range& a, const Range& b);
-
 /// Where a piece of whole rows lies in its flattened stored parameter.
 Range stored_elements(const Piece& piece, const ParameterLayout& layout);
 

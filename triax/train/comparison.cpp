@@ -12,6 +12,7 @@
 #include <limits>
 #include <utility>
 
+#include "triax/config/fields.h"
 #include "triax/model/scalar_type.h"
 #include "triax/plan/logical_parameters.h"
 #include "triax/plan/reference_runs.h"
@@ -31,22 +32,6 @@ constexpr double kTinyGradient = 1e-10;
 constexpr double kProofless = 0.5;
 /// Tensors of one norm lie no farther apart.
 constexpr double kOpposite = 2.0;
-
-std::string precision_name(Precision precision) {
-  switch (precision) {
-    case Precision::kFp64:
-      return "fp64";
-    case Precision::kFp32:
-      return "fp32";
-    case Precision::kBf16Autocast:
-      return "bf16_autocast";
-    case Precision::kBf16:
-      return "bf16";
-    case Precision::kFp16:
-      return "fp16";
-  }
-  return "?";
-}
 
 std::vector<std::string> parameter_names(const ModelConfig& model) {
   std::vector<std::string> names;
@@ -168,7 +153,7 @@ Comparison::Comparison(const RunConfig& config, TensorMap start)
   for (const RunConfig& other : noise_configs(config)) {
     others_.push_back(std::make_unique<LoneRun>(other));
   }
-  report_.precision = precision_name(config_.training.precision);
+  report_.precision = chosen("training.precision", config_);
   compare_start();
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "triax/base/error.h"
+#include "triax/base/rounding.h"
 #include "triax/mesh/tensor_group.h"
 #include "triax/model/philox.h"
 #include "triax/pipeline_parallel/executor.h"
@@ -79,7 +80,7 @@ class NextToken {
         config_.model.max_position_embeddings / shares * shares;
     const auto length = static_cast<int64_t>(tokens.size());
     const int64_t seen = std::min(length, longest);
-    length_ = (seen + shares - 1) / shares * shares;
+    length_ = round_up(seen, shares);
     window_ = at::zeros({1, length_}, at::kLong);
     std::copy(tokens.end() - seen, tokens.end(), window_.data_ptr<int64_t>());
     const auto run = [this] { executor_.run(); };

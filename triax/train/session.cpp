@@ -122,8 +122,8 @@ class Session {
     if (!is_stopped_) {
       say_sample(trainer);
     }
-    display_.say(fmt::format("{} steps in {}; {}/metrics.jsonl",
-                             trainer.steps_done(),
+    display_.say(fmt::format("{} in {}; {}/metrics.jsonl",
+                             counted(trainer.steps_done(), "step"),
                              format_duration(seconds_since(start)),
                              options_.run_dir));
     return is_stopped_ ? 130 : 0;
@@ -170,12 +170,12 @@ class Session {
   void say_facts(const Trainer& trainer) {
     const ParallelDims& dims = mesh_.dims();
     display_.say(
-        fmt::format("mesh dp {} × pp {} × tp {} = {} ranks ({}), threads "
+        fmt::format("mesh dp {} × pp {} × tp {} = {} ({}), threads "
                     "of a rank: {}",
                     dims.dp,
                     dims.pp,
                     dims.tp,
-                    dims.world_size(),
+                    counted(dims.world_size(), "rank"),
                     plan_name(config_.parallel),
                     at::get_num_threads()));
     display_.say(fmt::format(

@@ -231,10 +231,9 @@ at::Tensor TrainedParameters::owned_parameter(const ShardSlice& slice) const {
 
 void TrainedParameters::watch_parts() {
   if (mesh_.dims().dp > 1 && !has_split_gradients()) {
-    const bool is_by_microbatch =
-        splits_gradients(config_.parallel) || has_gradients_on_file();
-    num_parts_ =
-        mesh_.dims().dp * (is_by_microbatch ? config_.num_microbatches() : 1);
+    num_parts_ = mesh_.dims().dp * (gradients_->reduces_each_microbatch()
+                                        ? config_.num_microbatches()
+                                        : 1);
     gradients_->before_reduce = [this](int index) {
       const Bucket& bucket = layout_.buckets[index];
       const at::Tensor own = gradients_->own(index);

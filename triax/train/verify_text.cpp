@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "triax/base/json.h"
+#include "triax/base/units.h"
 #include "triax/train/verify.h"
 
 namespace triax {
@@ -60,10 +61,10 @@ Json to_json(const Distance& distance) {
 }  // namespace
 
 std::string to_text(const VerifyReport& report) {
-  std::string text = fmt::format("{} against one rank, {}, {} steps\n\n",
+  std::string text = fmt::format("{} against one rank, {}, {}\n\n",
                                  report.plan,
                                  report.precision,
-                                 report.num_steps);
+                                 counted(report.num_steps, "step"));
   text += fmt::format("{:<6} {:>16} {:>16} {:>14} {:>14}\n",
                       "step",
                       "loss",
