@@ -37,24 +37,6 @@ TEST(ReferenceRuns, DifferByRoundingOnly) {
   EXPECT_TRUE(noise_configs(tiny_run(Precision::kFp64)).empty());
 }
 
-TEST(ReferenceRuns, RoundGradientsWhereReplicasDo) {
-  for (const Precision precision : {Precision::kFp64, Precision::kBf16}) {
-    RunConfig config = tiny_run(precision);
-    config.parallel.reduce_dtype = ReduceDtype::kBf16;
-    EXPECT_TRUE(sends_narrowed(config));
-    const RunConfig alone = one_rank_config(config, 2);
-    EXPECT_EQ(alone.parallel.reduce_dtype, ReduceDtype::kGradients);
-    const std::vector<RunConfig> noise = noise_configs(config);
-    ASSERT_EQ(noise.size(), precision == Precision::kFp64 ? 1u : 3u);
-    RunConfig rounded = alone;
-    rounded.parallel.reduce_dtype = ReduceDtype::kBf16;
-    EXPECT_EQ(noise[0], rounded);
-    config.parallel.dp = 1;
-    EXPECT_FALSE(sends_narrowed(config));
-    EXPECT_EQ(noise_configs(config).size(), noise.size() - 1);
-  }
-}
-
 TEST(ReferenceRuns, OfMastersAreComparedWithFp32) {
   for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
     const RunConfig config = tiny_run(precision);

@@ -60,11 +60,6 @@ int64_t gathered_master_bytes(const RunConfig& config) {
 
 }  // namespace
 
-bool sends_narrowed(const RunConfig& config) {
-  return config.parallel.dp > 1 &&
-         config.parallel.reduce_dtype != ReduceDtype::kGradients;
-}
-
 RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
   config.parallel.tp = 1;
   config.parallel.pp = 1;
@@ -73,7 +68,6 @@ RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
   config.parallel.sequence_parallel = false;
   config.parallel.zero = 0;
   config.parallel.zero_group = 0;
-  config.parallel.reduce_dtype = ReduceDtype::kGradients;
   config.memory.recompute = Recompute::kNone;
   config.memory.offload = Offload::kNone;
   config.training.microbatch_size = microbatch_size;
@@ -83,10 +77,6 @@ RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
 std::vector<RunConfig> noise_configs(const RunConfig& config) {
   std::vector<RunConfig> configs;
   const Precision precision = config.training.precision;
-  if (sends_narrowed(config)) {
-    configs.push_back(one_rank_config(config, config.training.microbatch_size));
-    configs.back().parallel.reduce_dtype = config.parallel.reduce_dtype;
-  }
   if (precision == Precision::kFp64) {
     return configs;
   }

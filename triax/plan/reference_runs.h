@@ -13,13 +13,8 @@ namespace triax {
 /// The run of `config` on one rank.
 RunConfig one_rank_config(RunConfig config, int64_t microbatch_size);
 
-/// Whether replicas send gradients in a type of their own.
-bool sends_narrowed(const RunConfig& config);
-
-/// Runs on one rank that differ from that of `config` by rounding only: where
-/// replicas send gradients narrowed, one whose gradients are rounded to that
-/// type before norm and update (its reduce_dtype says so); with another
-/// microbatch size, and in a wider type, but for fp64.
+/// Runs on one rank that differ from that of `config` by rounding only: with
+/// another microbatch size, and in a wider type. None in fp64.
 std::vector<RunConfig> noise_configs(const RunConfig& config);
 
 /// What `verify` takes at its peak.

@@ -42,9 +42,8 @@ std::string precision_name(Precision precision) {
 }
 
 /// One replica sends no gradients.
-ReduceDtype sent_as(const RunConfig& config) {
-  return sends_narrowed(config) ? config.parallel.reduce_dtype
-                                : ReduceDtype::kGradients;
+ReduceDtype sent_as(const ParallelConfig& parallel) {
+  return parallel.dp > 1 ? parallel.reduce_dtype : ReduceDtype::kGradients;
 }
 
 std::vector<std::string> parameter_names(const ModelConfig& model) {
@@ -95,7 +94,7 @@ Comparison::Comparison(const RunConfig& config, TensorMap start)
       one_rank_(std::make_unique<LoneRun>(
           one_rank_config(config, config.training.microbatch_size))),
       replay_(config, start_),
-      noise_(config.training.precision, sent_as(config)) {
+      noise_(config.training.precision, sent_as(config.parallel)) {
   for (const RunConfig& other : noise_configs(config)) {
     others_.push_back(std::make_unique<LoneRun>(other));
     // Not rounded to a narrower type as the layout's are.
@@ -370,7 +369,7 @@ bool Comparison::is_fp64() const {
 
 /// Gradients equal one rank's to the last bits.
 bool Comparison::is_exact() const {
-  return is_fp64() && !sends_narrowed(config_);
+  return is_fp64() && sent_as(config_.parallel) == ReduceDtype::kGradients;
 }
 
 }  // namespace triax

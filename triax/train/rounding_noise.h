@@ -36,7 +36,7 @@ class RoundingNoise {
                          ReduceDtype sent_as = ReduceDtype::kGradients);
 
   /// The next step of every such run, in the same order each time; none in
-  /// fp64 where gradients are sent as they are.
+  /// fp64.
   void add_step(const std::vector<StepDistances>& runs);
 
   /// Distances of gradients below it are rounding.

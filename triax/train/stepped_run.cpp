@@ -68,10 +68,7 @@ void SteppedRun::set_weights(const TensorMap& weights) {
 RunStep SteppedRun::step() {
   RunStep record;
   GatheredTensors gathered;
-  trainer_.on_gradients = [&] {
-    round_gradients();
-    gathered = gather(gradient_of);
-  };
+  trainer_.on_gradients = [&] { gathered = gather(gradient_of); };
   const StepStats stats = trainer_.step();
   trainer_.on_gradients = nullptr;
   if (!stats.is_skipped) {  // NaN is not even equal to itself
@@ -87,19 +84,6 @@ RunStep SteppedRun::step() {
     }
   }
   return record;
-}
-
-void SteppedRun::round_gradients() {
-  const ReduceDtype narrow = config_.parallel.reduce_dtype;
-  if (!rounds_gradients_ || narrow == ReduceDtype::kGradients) {
-    return;
-  }
-  for (const ParameterSlot* slot : trainer_.rank_model().slots) {
-    if (const at::Tensor& gradient = slot->tensor.grad(); gradient.defined()) {
-      gradient.copy_(gradient.to(narrow == ReduceDtype::kBf16 ? at::kBFloat16
-                                                              : at::kHalf));
-    }
-  }
 }
 
 GatheredTensors SteppedRun::gather(const SlotTensor& which) {
@@ -118,8 +102,6 @@ void SteppedRun::note_drift(const GatheredTensors& gathered,
 LoneRun::LoneRun(const RunConfig& config)
     : board_(Board::create(1)),
       mesh_(ParallelDims{}, make_local_world(1, {.board = board_})->join(0)),
-      run_(config, mesh_, board_) {
-  run_.round_as_sent();
-}
+      run_(config, mesh_, board_) {}
 
 }  // namespace triax

@@ -42,9 +42,6 @@ class SteppedRun {
   TensorMap parameters();
   /// Of one rank without masters, before its first step.
   void set_weights(const TensorMap& weights);
-  /// From now on one rank's gradients are rounded to parallel.reduce_dtype
-  /// before norm and update, as if there were replicas to send them to.
-  void round_as_sent() { rounds_gradients_ = true; }
   RunStep step();
 
   bool has_broken() const { return trainer_.has_broken(); }
@@ -54,7 +51,6 @@ class SteppedRun {
   const std::vector<std::string>& drifted() const { return drifted_; }
 
  private:
-  void round_gradients();
   std::string when(const std::string& what) const;
   GatheredTensors gather(const SlotTensor& which);
   void note_drift(const GatheredTensors& gathered, const std::string& where);
@@ -63,7 +59,6 @@ class SteppedRun {
   DeviceMesh& mesh_;
   Recorder recorder_;
   Trainer trainer_;
-  bool rounds_gradients_ = false;
   std::set<std::string> seen_;  // names of what has drifted
   std::vector<std::string> drifted_;
 };

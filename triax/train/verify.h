@@ -96,8 +96,7 @@ struct VerifyReport {
 /// makes a full step of whatever sign a rounding has. With bf16 and fp16 the
 /// weights are the masters, in fp32, and each parameter must be its master
 /// rounded once, bit for bit; a step that overflows ends the comparison.
-/// The bound is 1e-9 in fp64 with parallel.reduce_dtype = "gradients". Else it
-/// is, for loss, norm and gradients, 4 times
+/// The bound is 1e-9 in fp64. Else it is, for loss, norm and gradients, 4 times
 /// the distance between that run and one on one rank that rounds otherwise
 /// (noise_configs(); the farthest so far, and of a gradient no less than what
 /// nine of ten gradients stay below), but no less than a few roundings. After
