@@ -777,5 +777,32 @@ TEST(LossScaleOrder, IsCheckedInFp16) {
   EXPECT_THAT(all, HasSubstr("use at most 2"));
 }
 
+TEST(LossScalePower, IsAskedInFp16) {
+  const auto problems = [](const std::vector<std::string>& overrides) {
+    std::string all;
+    for (const Problem& problem : check_run(load({overrides, {}, "", "", {}}),
+                                            {.looks_at_files = false})) {
+      all += to_text(problem) + "\n";
+    }
+    return all;
+  };
+  const std::string fp16 = "training.precision=fp16";
+  EXPECT_THAT(problems({fp16, "training.initial_loss_scale=1000"}),
+              AllOf(HasSubstr("error[loss-scale-power]: "
+                              "training.initial_loss_scale: 1000 is no power "
+                              "of two"),
+                    HasSubstr("use 512 or 1024")));
+  EXPECT_THAT(problems({fp16, "training.min_loss_scale=0.3"}),
+              AllOf(HasSubstr("training.min_loss_scale: 0.3 is no power"),
+                    HasSubstr("use 0.25 or 0.5")));
+  for (const char* right : {"training.initial_loss_scale=4294967296",
+                            "training.initial_loss_scale=1",
+                            "training.min_loss_scale=0.0625"}) {
+    EXPECT_THAT(problems({fp16, right}), Not(HasSubstr("loss-scale")));
+  }
+  EXPECT_THAT(problems({"training.initial_loss_scale=1000"}),
+              Not(HasSubstr("loss-scale-power")));
+}
+
 }  // namespace
 }  // namespace triax

@@ -388,6 +388,28 @@ TEST(FullyShardedModule, ALossFromBeforeAStepIsAnError) {
   });
 }
 
+// Half of the gradients are added then, on a user's own ranks differently.
+TEST(FullyShardedModule, ABackwardThatThrewIsTheLast) {
+  run_ranks(2, [](std::unique_ptr<Group> world) {
+    const auto module = make_module("stack");
+    FullyShardedModule sharded(*module, *world, {.units = {"layers.*"}});
+    AdamW optimizer(sharded.optimized(), {});
+    const at::Tensor loss = module->loss(world->rank(), 0);
+    loss.register_hook(
+        [](const at::Tensor&) { throw Error("broken on purpose"); });
+    EXPECT_THROW(sharded.backward(loss), Error);
+    for (const bool is_step : {false, true}) {
+      try {
+        is_step ? void(sharded.step(optimizer, {.lr = kLr}))
+                : sharded.backward(module->loss(world->rank(), 1));
+        ADD_FAILURE() << "it goes on";
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("has thrown (broken on purpose)"));
+      }
+    }
+  });
+}
+
 TEST(FullyShardedModule, AModuleWithoutParametersIsNoTrouble) {
   run_ranks(2, [](std::unique_ptr<Group> world) {
     torch::nn::Module module;

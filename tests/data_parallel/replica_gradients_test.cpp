@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "tests/support/run_ranks.h"
+#include "triax/base/error.h"
 #include "triax/data_parallel/flat_buffer.h"
 #include "triax/data_parallel/flat_parameters.h"
 #include "triax/data_parallel/sharded_gradients.h"
@@ -75,6 +76,110 @@ TEST(Case19, SumsMicrobatchesAndReplicasInEveryStage) {
         }
       });
     }
+  }
+}
+
+// The hook of one parameter throws when others have their gradient.
+TEST(ReplicaGradients, ForgetABackwardThatThrew) {
+  for (const int zero : {0, 1, 2}) {
+    for (const int64_t cap : {1, 128, 1 << 20}) {
+      run_ranks(2, [&](std::unique_ptr<Group> world) {
+        const auto parameters = make_parameters({64, 100, 3, 64});
+        const int shards = zero == 0 ? 1 : 2;
+        ReplicaGroups groups(*world, shards);
+        const auto gradients = make_replica_gradients(
+            zero,
+            parameters,
+            make_flat_layout(numels_of(parameters),
+                             {.bucket_numel = cap, .num_shards = shards}),
+            groups);
+        const auto run = [&](double value) {
+          gradients->zero();
+          for (const bool is_last : {false, true}) {
+            gradients->before_backward(is_last);
+            run_backward(parameters, value);
+            gradients->after_backward();
+          }
+          gradients->finish();
+        };
+        const unsigned hook = parameters[2].register_hook(
+            [](const at::Tensor&) { throw Error("broken on purpose"); });
+        EXPECT_THROW(run(1000.0), Error);
+        parameters[2].remove_hook(hook);
+        run(3.0);
+        gradients->gather();
+        for (const at::Tensor& parameter : parameters) {
+          EXPECT_TRUE(
+              at::equal(parameter.grad(), at::full_like(parameter, 12.0)))
+              << "zero " << zero << " cap " << cap;
+        }
+        gradients->release();
+      });
+    }
+  }
+}
+
+// LibTorch's register_hook() clears what hooks a tensor had.
+TEST(ReplicaGradients, AreRightBesideAHookOfTheUsers) {
+  for (const int zero : {0, 1, 2}) {
+    for (const int64_t cap : {1, 1 << 20}) {
+      run_ranks(2, [&](std::unique_ptr<Group> world) {
+        const auto parameters = make_parameters({64, 100, 3});
+        const int shards = zero == 0 ? 1 : 2;
+        ReplicaGroups groups(*world, shards);
+        const auto gradients = make_replica_gradients(
+            zero,
+            parameters,
+            make_flat_layout(numels_of(parameters),
+                             {.bucket_numel = cap, .num_shards = shards}),
+            groups);
+        for (const at::Tensor& parameter : parameters) {
+          parameter.register_hook(
+              [](const at::Tensor& gradient) { return gradient * 2.0; });
+        }
+        gradients->zero();
+        for (const bool is_last : {false, true}) {
+          gradients->before_backward(is_last);
+          run_backward(parameters, 3.0);
+          gradients->after_backward();
+        }
+        gradients->finish();
+        gradients->gather();
+        for (const at::Tensor& parameter : parameters) {
+          EXPECT_TRUE(
+              at::equal(parameter.grad(), at::full_like(parameter, 24.0)))
+              << "zero " << zero << " cap " << cap;
+        }
+        gradients->release();
+      });
+    }
+  }
+}
+
+// Nobody to sum with, and nothing to sum.
+TEST(ReplicaGradients, OfOneRankWithoutABackwardAreZero) {
+  for (const int zero : {0, 1, 2}) {
+    run_ranks(1, [&](std::unique_ptr<Group> world) {
+      const auto parameters = make_parameters({5, 64, 0});
+      ReplicaGroups groups(*world, 1);
+      const FlatLayout layout = make_flat_layout(
+          numels_of(parameters), {.bucket_numel = 1, .num_shards = 1});
+      const auto gradients =
+          make_replica_gradients(zero, parameters, layout, groups);
+      for (const double value : {0.0, 2.0, 0.0}) {
+        gradients->zero();
+        gradients->before_backward(/*is_last=*/true);
+        if (value != 0.0) {
+          run_backward(parameters, value);
+        }
+        gradients->after_backward();
+        gradients->finish();
+        for (const ShardSlice& slice : slices_of_shard(layout, 0)) {
+          const at::Tensor mine = gradients->owned(slice);
+          EXPECT_TRUE(at::equal(mine, at::full_like(mine, value))) << zero;
+        }
+      }
+    });
   }
 }
 

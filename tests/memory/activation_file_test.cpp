@@ -333,6 +333,88 @@ TEST_F(ActivationFileTest, AReadThatFailsEndsTheBackwardPass) {
   }
 }
 
+/// What backward says, with the graph kept for another one.
+std::string failure_of_backward(const at::Tensor& loss) {
+  try {
+    loss.backward({}, /*retain_graph=*/true);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_F(ActivationFileTest, AReadThatFailedFailsAgain) {
+  ActivationFileOptions on_disk = options();
+  on_disk.dir = folder_.file("");
+  const auto file = make_file(on_disk);
+  const at::Tensor loss = forward(*file, 0);
+  const std::string folder =
+      std::filesystem::canonical(folder_.file("")).string();
+  ASSERT_EQ(truncate_nameless_files(folder), 1);
+  const std::string first = failure_of_backward(loss);
+  EXPECT_THAT(first, HasSubstr("cannot be read"));
+  EXPECT_EQ(failure_of_backward(loss), first);
+  EXPECT_EQ(failure_of_backward(loss), first);
+}
+
+TEST_F(ActivationFileTest, AWriteThatFailedFailsWhoeverNeedsItsBytes) {
+  // More than the window and less than a buffer: written when it is read.
+  ActivationFileOptions few = options();
+  few.buffer_bytes = 4 * kTensor;
+  const auto file = make_file(few);
+  const at::Tensor x = input(0).requires_grad_();
+  at::Tensor loss;
+  {
+    const ActivationFileScope scope(*file, 0);
+    at::Tensor y = at::add(x, 1.0);
+    for (int i = 0; i < 5; ++i) {
+      y = at::tanh(y);
+    }
+    loss = y.sum();
+  }
+  EXPECT_EQ(use().on_disk, 3 * kTensor);
+  const FileSizeLimit limit(4096);
+  const std::string first = failure_of_backward(loss);
+  EXPECT_THAT(first, HasSubstr("cannot be written"));
+  EXPECT_EQ(failure_of_backward(loss), first);
+  try {
+    const ActivationFileScope scope(*file, 1);
+    chain_.forward(input(1));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), first);
+  }
+}
+
+// Room, windows and the order of reading are as before.
+TEST_F(ActivationFileTest, ABackwardThatThrewLeavesTheNextOneRight) {
+  const auto one = expected({1, 2});
+  const auto file = make_file(options());
+  for (int microbatch = 0; microbatch < 3; ++microbatch) {
+    const at::Tensor loss = forward(*file, microbatch);
+    file->begin_backward(microbatch);
+    if (microbatch > 0) {
+      loss.backward();
+      continue;
+    }
+    int num_gradients = 0;
+    const unsigned hook = chain_.weights[kLayers / 2].register_hook(
+        [&num_gradients](const at::Tensor&) {
+          ++num_gradients;
+          throw Error("broken on purpose");
+        });
+    EXPECT_THROW(loss.backward(), Error);
+    EXPECT_EQ(num_gradients, 1);
+    chain_.weights[kLayers / 2].remove_hook(hook);
+    for (const at::Tensor& weight : chain_.weights) {
+      weight.mutable_grad() = at::Tensor();
+    }
+  }
+  EXPECT_EQ(file->bytes_without_room(), 0);
+  EXPECT_EQ(use().on_disk, 0);
+  expect_gradients(one);
+}
+
 TEST_F(ActivationFileTest, AFullDiskIsSaidAtTheStart) {
   ActivationFileOptions huge = options();
   huge.microbatch_bytes = int64_t{1} << 50;

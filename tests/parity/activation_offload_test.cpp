@@ -69,6 +69,30 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("tp1", "tp2_pp2", "pp4", "dp2_pp2_zero2", "dp3_zero1"),
     [](const auto& info) { return std::string(info.param); });
 
+TEST(ActivationOffload, IsInTheFiguresOfTheRanksFiles) {
+  const Overrides overrides = kModel + kOnFile;
+  const auto train = [&](const Overrides& more, auto look) {
+    train_two_steps(overrides + more, [&](Trainer& trainer, DeviceMesh&) {
+      look(trainer, trainer.offload_use());
+    });
+  };
+  train({}, [](Trainer& trainer, const OffloadUse& use) {
+    EXPECT_EQ(use.file_bytes, trainer.activation_file()->file_bytes());
+    EXPECT_GT(use.moved.written, 0);
+    EXPECT_GT(use.moved.read, 0);
+  });
+  train({"memory.offload_states=[\"optimizer\", \"activations\"]"},
+        [](Trainer& trainer, const OffloadUse& use) {
+          const OffloadedShard& shard = *trainer.trained().offloaded();
+          EXPECT_EQ(use.file_bytes,
+                    trainer.activation_file()->file_bytes() + shard.nbytes());
+          EXPECT_GT(use.moved.written, shard.moved().written);
+        });
+  train_two_steps(kModel, [](Trainer& trainer, DeviceMesh&) {
+    EXPECT_EQ(trainer.offload_use().file_bytes, 0);
+  });
+}
+
 TEST(ActivationOffload, IsProvedByVerify) {
   const RunConfig config =
       checked_tiny_run(plan_overrides("dp2_tp2_pp2_zero1") + kModel + kOnFile);

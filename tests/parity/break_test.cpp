@@ -238,6 +238,30 @@ TEST(BreakOfAnUpdate, IsRefusedWhereTheDataLeaveNothingToBreak) {
       Error);
 }
 
+// Parameters that lie in shards, and masters that are made of these.
+TEST(BreakOfWeights, ReachesMastersAndShards) {
+  const Overrides run = plan_overrides("dp2_zero3");
+  const Overrides on_file = {"memory.offload=nvme",
+                             "memory.offload_dir=/dev/shm",
+                             "memory.offload_states=[\"optimizer\", "
+                             "\"gradients\", \"parameters\"]"};
+  for (const Break broken : {Break::kSwapHeads, Break::kSwapLayers}) {
+    for (const char* precision : {"fp64", "fp32", "bf16"}) {
+      for (const Overrides& more : {Overrides{}, on_file}) {
+        const RunConfig config = checked_tiny_run(
+            run + more +
+            Overrides{std::string("training.precision=") + precision});
+        const VerifyReport report =
+            verify_layout(config, {.num_steps = 1, .broken = broken});
+        ASSERT_TRUE(report.first) << to_text(report);
+        // Before any step.
+        EXPECT_THAT(report.first->name, testing::StartsWith("initial weight"))
+            << to_text(report);
+      }
+    }
+  }
+}
+
 TEST(BreakLayouts, AreEqualUnbroken) {
   std::vector<Overrides> layouts = small_layouts();
   layouts.push_back(kEverything);

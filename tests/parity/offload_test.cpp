@@ -223,6 +223,60 @@ TEST_F(Offload, MovesParametersWithTheirUnits) {
   });
 }
 
+// Parts of many small buckets fill a block of the file each.
+TEST_F(Offload, TakesNoMoreThanIsPredictedWhateverTheBuckets) {
+  struct Case {
+    const char* plan;
+    std::string states;
+  };
+  const auto line = [](const RunConfig& config, int pp, const char* what) {
+    const StageMemory stage = predict_memory(config).at(pp);
+    for (const MemoryLine& each : stage.lines) {
+      if (each.what == what) {
+        return each.nbytes;
+      }
+    }
+    return int64_t{0};
+  };
+  for (const Case& each : {Case{"dp1_zero2", kGradients},
+                           Case{"dp2_zero2", kGradients},
+                           Case{"dp2_pp2_zero3", kGradients},
+                           Case{"dp2_zero3", kAll}}) {
+    for (const char* bucket : {"1", "3000", "25MiB"}) {
+      for (const char* more : {"parallel.prefetch=1",
+                               "parallel.prefetch=3",
+                               "parallel.reduce_dtype=bf16"}) {
+        const Overrides overrides =
+            plan_overrides(each.plan) + on_file(each.states) +
+            Overrides{"training.microbatch_size=1",
+                      "training.precision=fp32",
+                      std::string("parallel.bucket_bytes=\"") + bucket + "\"",
+                      more};
+        const RunConfig config = checked_tiny_run(overrides);
+        run_of(overrides, 3, [&](Trainer& trainer, DeviceMesh& mesh) {
+          const int pp = mesh.coord().pp;
+          const auto name = testing::Message()
+                            << each.plan << " bucket " << bucket << " " << more;
+          const int64_t windows = line(config, pp, "windows");
+          EXPECT_LE(trainer.trained().bucket_bytes(),
+                    line(config, pp, "buckets") + windows)
+              << name;
+          const MemoryBytes& largest = this_rank_memory().use().largest;
+          EXPECT_LE(largest[MemoryCategory::kGradients],
+                    line(config, pp, "gradients") +
+                        line(config, pp, "buckets") + windows)
+              << name;
+          EXPECT_LE(largest[MemoryCategory::kParameters],
+                    line(config, pp, "parameters") +
+                        line(config, pp, "gathered") + windows +
+                        config.model.head_dim / 2 * int64_t{sizeof(float)})
+              << name;
+        });
+      }
+    }
+  }
+}
+
 TEST_F(Offload, VerifyComparesWithOneRankInMemory) {
   for (const std::string& states : {kOptimizer, kGradients, kAll}) {
     const VerifyReport report = verify_layout(checked_tiny_run(

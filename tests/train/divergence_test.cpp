@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace triax {
 namespace {
 
@@ -58,6 +60,17 @@ TEST(LossRecord, TellsALossThatWentBackUp) {
   EXPECT_FALSE(losses({5.0, 3.0, 3.5}).has_diverged());
   EXPECT_TRUE(losses({5.0, 3.0, 4.5}).has_diverged());
   EXPECT_TRUE(losses({5.0, 7.0}).has_diverged());
+}
+
+TEST(LossRecord, LeavesOutWhatFp16Skipped) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(losses({nan, 5.0, 4.0, 3.0}).has_diverged());
+  EXPECT_FALSE(losses({5.0, 4.0, nan, infinity, 3.0}).has_diverged());
+  EXPECT_FALSE(losses({5.0, 3.0, nan}).has_diverged());
+  EXPECT_TRUE(losses({5.0, infinity, 7.0, nan}).has_diverged());
+  EXPECT_EQ(losses({nan, 5.0, nan}).first(), 5.0);
+  EXPECT_EQ(losses({nan, 5.0, nan}).last(), 5.0);
 }
 
 TEST(BatchAdvice, IsGivenWhereTheRunLearnt) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "triax/base/units.h"
 #include "triax/check/findings.h"
@@ -178,6 +179,34 @@ void check_loss_scale(Findings& findings) {
   }
 }
 
+/// "65536", "0.5": the powers of two beside a number.
+std::string powers_beside(double number) {
+  const double below = std::exp2(std::floor(std::log2(number)));
+  return fmt::format("{} or {}", below, 2 * below);
+}
+
+/// Scaling and unscaling round nothing with powers of two alone; the scale is
+/// halved until it is at its minimum, and that is next.
+void check_loss_scale_powers(Findings& findings) {
+  const TrainingConfig& training = findings.config.training;
+  if (training.precision != Precision::kFp16) {
+    return;
+  }
+  const auto check = [&](const char* key, double value) {
+    int exponent = 0;
+    if (std::frexp(value, &exponent) != 0.5) {
+      findings.error("loss-scale-power",
+                     key,
+                     fmt::format("{} is no power of two, so gradients would be "
+                                 "rounded once more, by scaling and unscaling",
+                                 value),
+                     fmt::format("use {}", powers_beside(value)));
+    }
+  };
+  check("training.initial_loss_scale", training.initial_loss_scale);
+  check("training.min_loss_scale", training.min_loss_scale);
+}
+
 void check_fp16(Findings& findings) {
   const RunConfig& config = findings.config;
   const bool is_fp16 = config.training.precision == Precision::kFp16;
@@ -212,6 +241,7 @@ void check_training(Findings& findings) {
   check_steps(findings);
   check_rates(findings);
   check_loss_scale(findings);
+  check_loss_scale_powers(findings);
   check_fp16(findings);
 }
 

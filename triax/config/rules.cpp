@@ -86,6 +86,7 @@ const std::vector<Rule>& rules() {
       {"lr-order", "the learning rates contradict each other"},
       {"clipping-off", "gradients are not clipped"},
       {"loss-scale-order", "the lowest loss scale is above the first one"},
+      {"loss-scale-power", "a loss scale of fp16 is no power of two"},
       {"reduce-dtype-range", "gradients may leave the range of their type"},
       {"no-effect", "a key that was set does nothing in this run"},
       {"pattern-matches-nothing", "a pattern matches no parameter"},

@@ -44,6 +44,11 @@ void BucketReducer::prepare() {
   is_last_microbatch_ = true;
 }
 
+void BucketReducer::abandon() {
+  sums_.wait();
+  is_last_microbatch_ = false;
+}
+
 void BucketReducer::on_gradient(int parameter) {
   if (!is_last_microbatch_) {
     return;

@@ -38,6 +38,8 @@ class BucketReducer {
   void prepare();
   /// Reduces what is left and waits for all.
   void finish();
+  /// Forgets a step that was not finished; waits for what is under way.
+  void abandon();
 
   /// Called with a bucket's index just before its reduction starts, when its
   /// gradients are this replica's own.

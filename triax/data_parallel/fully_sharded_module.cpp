@@ -246,24 +246,40 @@ std::vector<OptimizedTensor> FullyShardedModule::optimized(
 
 void FullyShardedModule::backward(const at::Tensor& loss) {
   check_usable();
+  refuse_after_failure();
   rethrow_failure();
   for (const auto& part : parts_) {
     part->gradients->before_backward(/*is_last=*/true);
   }
   try {
-    torch::autograd::backward({loss}, {});
-  } catch (...) {
-    rethrow_failure();  // it says more
+    try {
+      torch::autograd::backward({loss}, {});
+    } catch (...) {
+      rethrow_failure();  // it says more
+      throw;
+    }
+    for (const auto& part : parts_) {
+      part->gradients->after_backward();
+    }
+    rethrow_failure();
+  } catch (const std::exception& error) {
+    failure_ = error.what();
     throw;
   }
-  for (const auto& part : parts_) {
-    part->gradients->after_backward();
+}
+
+void FullyShardedModule::refuse_after_failure() const {
+  if (!failure_.empty()) {
+    throw Error("a backward() of this step has thrown (",
+                failure_,
+                "), so that the ranks' gradients no longer belong together; "
+                "make another FullyShardedModule");
   }
-  rethrow_failure();
 }
 
 double FullyShardedModule::step(Optimizer& optimizer, const Update& update) {
   check_usable();
+  refuse_after_failure();
   if (num_whole_ > 0) {
     throw Error(
         "step() while what gather_all() returned is alive: the update would be "

@@ -122,7 +122,8 @@ class FullyShardedModule {
   /// loss.backward(): its gradients are reduced and scattered behind it, and
   /// added to the shards. Several in a step accumulate. Gradients are sums
   /// over the ranks, so divide each loss by what all ranks together have.
-  /// Throws what gathering threw in forward or backward.
+  /// Throws what gathering threw in forward or backward. After a backward that
+  /// threw, this and step() throw Error: some gradients are added, others not.
   void backward(const at::Tensor& loss);
 
   struct Update {
@@ -163,6 +164,7 @@ class FullyShardedModule {
   void check_usable() const;
   void check_optimizer(const Optimizer& optimizer) const;
   void rethrow_failure();
+  void refuse_after_failure() const;
   double finish_gradients();
   void expire_graphs();
   void begin_step();
@@ -172,6 +174,7 @@ class FullyShardedModule {
   std::vector<ShardedUnit> units_;
   std::vector<std::unique_ptr<Part>> parts_;
   std::unique_ptr<CastCopies> casts_;  // last: uses the parts
+  std::string failure_;                // what backward() threw
   bool is_over_ = false;
   int num_whole_ = 0;  // that gather_all() returned and are alive
 };

@@ -21,7 +21,9 @@ namespace triax {
 /// In each step every rank of dp calls zero(), then before_backward() and
 /// after_backward() around each microbatch's backward, then finish(). Then
 /// owned() are sums over microbatches and replicas; whatever else the memory
-/// holds is unspecified, unless gather() was called.
+/// holds is unspecified, unless gather() was called. zero() also forgets a step
+/// that a backward which threw has left half done, where all ranks stopped at
+/// the same place.
 class ReplicaGradients {
  public:
   virtual ~ReplicaGradients() = default;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/data_parallel/sharded_gradients.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
@@ -60,11 +61,24 @@ ShardedGradients::~ShardedGradients() {
 
 void ShardedGradients::zero() {
   settle_all();
+  abandon_open();
   if (on_file_) {
     on_file_->zero();
   } else {
     shard_.zero_();
   }
+}
+
+/// What a backward that threw had begun.
+void ShardedGradients::abandon_open() {
+  for (size_t b = 0; b < open_.size(); ++b) {
+    if (open_[b].defined()) {
+      unset_gradients(static_cast<int>(b));
+      give_back(std::exchange(open_[b], at::Tensor()));
+    }
+  }
+  is_late_.assign(is_late_.size(), false);
+  is_running_ = false;
 }
 
 void ShardedGradients::multiply(double factor) {
@@ -140,6 +154,14 @@ void ShardedGradients::before_adding(int parameter) {
 
 void ShardedGradients::after_adding(int parameter) {
   const int bucket = bucket_of_[parameter];
+  if (!open_[bucket].defined()) {
+    // at::Tensor::register_hook() removes the hooks that were there before it,
+    // so before_adding() was not called.
+    const at::NoGradGuard no_grad;
+    const at::Tensor gradient = parameters_[parameter].grad();
+    before_adding(parameter);
+    parameters_[parameter].mutable_grad().add_(gradient);
+  }
   const at::Tensor expected = view_in(open_[bucket],
                                       layout_.buckets[bucket].range.start,
                                       layout_.parameters[parameter],

@@ -73,6 +73,7 @@ class ShardedGradients : public ReplicaGradients {
   void start(int bucket);
   void settle_oldest();
   void settle_all();
+  void abandon_open();
   at::Tensor take_block();
   void give_back(at::Tensor block);
   at::Tensor narrow_copy(const at::Tensor& block, int bucket);

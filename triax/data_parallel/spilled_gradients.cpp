@@ -60,11 +60,12 @@ void SpilledGradients::expect(int bucket) {
     return;
   }
   wait_for_writes(bucket);
-  Transfer& read = reads_[bucket];
+  Transfer read;
   read.bucket = bucket;
   read.memory = take_memory(bucket);
   read.request =
       file_.arrays->read(file_.array, file_.spill.buckets[bucket], read.memory);
+  reads_.emplace(bucket, std::move(read));
 }
 
 void SpilledGradients::add(int bucket, const at::Tensor& part) {

@@ -21,6 +21,11 @@ WholeGradients::WholeGradients(std::vector<at::Tensor> parameters,
   };
 }
 
+void WholeGradients::zero() {
+  reducer_.abandon();
+  buffer_.zero();
+}
+
 void WholeGradients::before_backward(bool is_last) {
   if (is_last) {
     reducer_.prepare();

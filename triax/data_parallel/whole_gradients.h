@@ -18,7 +18,7 @@ class WholeGradients : public ReplicaGradients {
                  ReplicaGroups& groups,
                  std::optional<at::ScalarType> sent_as = std::nullopt);
 
-  void zero() override { buffer_.zero(); }
+  void zero() override;
   void before_backward(bool is_last) override;
   void after_backward() override {}
   void finish() override { reducer_.finish(); }

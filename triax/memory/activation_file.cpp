@@ -50,6 +50,7 @@ struct ActivationFile::Block {
   std::list<Block*>::iterator held_at;
   int64_t last_write = 0;
   std::vector<IoRequest> reads;
+  std::exception_ptr failure;  // of reading it: there will be no more of it
 };
 
 /// A saved tensor: its place in a block.
@@ -217,6 +218,9 @@ void ActivationFile::load(Block& block) {
   if (block.is_held) {
     return;
   }
+  if (block.failure) {
+    std::rethrow_exception(block.failure);
+  }
   if (!block.storage) {
     start_read(block);
   }
@@ -226,10 +230,18 @@ void ActivationFile::load(Block& block) {
   // The next ones are asked for before this one is waited for.
   block.part->next_read = std::min(block.part->next_read, block.index);
   read_ahead(*block.part);
-  for (IoRequest& request : block.reads) {
-    request.wait();
+  try {
+    for (IoRequest& request : block.reads) {
+      request.wait();
+    }
+    block.reads.clear();
+  } catch (const Error&) {
+    // A request tells once, and who unpacks again must not get what is there.
+    block.failure = std::current_exception();
+    block.reads.clear();
+    block.storage = c10::Storage();
+    throw;
   }
-  block.reads.clear();
 }
 
 void ActivationFile::read_ahead(Part& part) {
@@ -251,17 +263,19 @@ void ActivationFile::start_read(Block& block) {
   const MemoryScope memory(MemoryCategory::kActivations);
   const at::Tensor buffer = make_io_buffer(block.nbytes);
   auto* const first = static_cast<std::byte*>(buffer.data_ptr());
-  block.storage = buffer.storage();
-  block.begin = buffer.storage_offset();
-  block.is_ahead = true;
-  ahead_bytes_ += block.nbytes;
+  std::vector<IoRequest> reads;
   // In pieces, which are read beside each other.
   const int64_t whole = buffer.numel();
   const int64_t piece = round_up_to_io(options_.buffer_bytes);
   for (int64_t done = 0; done < whole; done += piece) {
-    block.reads.push_back(file_.read(
+    reads.push_back(file_.read(
         block.offset + done, first + done, std::min(piece, whole - done)));
   }
+  block.reads = std::move(reads);
+  block.storage = buffer.storage();
+  block.begin = buffer.storage_offset();
+  block.is_ahead = true;
+  ahead_bytes_ += block.nbytes;
 }
 
 void ActivationFile::forget(Block& block) noexcept {

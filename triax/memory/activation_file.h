@@ -45,7 +45,9 @@ struct ActivationFileOptions {
 ///
 /// One rank's: its calls, and the backward passes of its graphs, must come one
 /// after another. Memory counts as activations. Reads and writes that fail
-/// throw SpillFile's Error out of the forward or backward that runs.
+/// throw SpillFile's Error out of the forward or backward that runs, and again
+/// out of whatever else needs those bytes. After a write that failed nothing
+/// more is written: make a new file.
 class ActivationFile : public SavedTensorKeeper,
                        public std::enable_shared_from_this<ActivationFile> {
  public:
@@ -67,6 +69,7 @@ class ActivationFile : public SavedTensorKeeper,
   std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor) override;
 
   int64_t file_bytes() const;
+  const SpillFile& file() const { return file_; }
   /// Saved so far that the file had no room for, over all passes.
   int64_t bytes_without_room() const { return bytes_without_room_; }
 

@@ -7,6 +7,8 @@
 
 #include "triax/memory/async_io.h"
 
+struct io_uring;
+
 namespace triax::detail {
 
 /// The kernel takes less than 2 GiB at a time; a multiple of every alignment.
@@ -23,9 +25,12 @@ inline void advance(IoTransfer& transfer, int64_t nbytes) {
   transfer.nbytes -= nbytes;
 }
 
+/// io_uring_submit(), or what stands in its place.
+using RingSubmit = int(io_uring* ring);
+
 /// By io_uring; nullptr where the kernel has none, refuses it, or lacks its
 /// reads and writes (before 5.6).
-std::unique_ptr<AsyncIo> make_ring_io();
+std::unique_ptr<AsyncIo> make_ring_io(RingSubmit* submit_entries = nullptr);
 
 /// By threads of this process.
 std::unique_ptr<AsyncIo> make_thread_io();

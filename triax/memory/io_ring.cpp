@@ -3,8 +3,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <deque>
 #include <mutex>
+#include <thread>
 
 #include "triax/base/error.h"
 #include "triax/memory/io_engines.h"
@@ -14,6 +17,11 @@ namespace {
 
 /// Transfers that the kernel has at a time; the next one waits.
 constexpr unsigned kDepth = 64;
+
+/// How long the kernel may have no room for a transfer although it has no other
+/// one, and how often it is asked meanwhile.
+constexpr int kMaxRefusals = 500;
+constexpr auto kBetweenRefusals = std::chrono::milliseconds(1);
 
 class RingIo;
 
@@ -39,7 +47,8 @@ class RingTransfer final : public PendingIo {
 /// its own, and no switch to one.
 class RingIo final : public AsyncIo {
  public:
-  explicit RingIo(const io_uring& ring) : ring_(ring) {}
+  RingIo(const io_uring& ring, RingSubmit* submit_entries)
+      : ring_(ring), submit_entries_(submit_entries) {}
 
   ~RingIo() override {
     {
@@ -87,9 +96,26 @@ class RingIo final : public AsyncIo {
 
  private:
   void submit(RingTransfer& transfer) {
+    to_submit_.push_back(&transfer);
+    if (is_submitting_) {
+      return;  // what takes a completion in there has more to submit
+    }
+    is_submitting_ = true;
+    while (!to_submit_.empty()) {
+      RingTransfer& next = *to_submit_.front();
+      to_submit_.pop_front();
+      submit_one(next);
+    }
+    is_submitting_ = false;
+  }
+
+  void submit_one(RingTransfer& transfer) {
     const IoTransfer& left = transfer.left;
     io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
-    TRIAX_CHECK(entry != nullptr, "the ring is full");
+    if (entry == nullptr) {  // full of entries that the kernel refused
+      finish(transfer, EAGAIN);
+      return;
+    }
     const auto nbytes = static_cast<unsigned>(next_bytes(left));
     const auto offset = static_cast<uint64_t>(left.offset);
     if (left.is_write) {
@@ -98,17 +124,37 @@ class RingIo final : public AsyncIo {
       io_uring_prep_read(entry, left.fd, left.memory, nbytes, offset);
     }
     io_uring_sqe_set_data(entry, &transfer);
-    int taken = 0;
-    while ((taken = io_uring_submit(&ring_)) < 1) {
-      if (taken == -EINTR || taken == -EAGAIN || taken == -EBUSY) {
-        continue;
-      }
+    if (const int error_number = hand_over()) {
       // The kernel never saw it: what it belongs to may go.
       io_uring_prep_nop(entry);
       io_uring_sqe_set_data(entry, nullptr);
-      finish(transfer, taken == 0 ? EIO : -taken);
-      return;
+      finish(transfer, error_number);
+    } else {
+      ++num_in_kernel_;
     }
+  }
+
+  /// Gives the kernel all entries. An errno, 0 for success.
+  int hand_over() {
+    int num_refusals = 0;
+    while (io_uring_sq_ready(&ring_) > 0) {
+      const int taken = submit_entries_(&ring_);
+      if (taken > 0 || taken == -EINTR) {
+        continue;
+      }
+      if (taken != -EAGAIN && taken != -EBUSY) {
+        return taken == 0 ? EIO : -taken;
+      }
+      // No room for another one: it comes back with one that ends.
+      if (num_in_kernel_ > 0) {
+        take_one();
+      } else if (++num_refusals <= kMaxRefusals) {
+        std::this_thread::sleep_for(kBetweenRefusals);
+      } else {
+        return -taken;
+      }
+    }
+    return 0;
   }
 
   void take_one() {
@@ -129,6 +175,7 @@ class RingIo final : public AsyncIo {
     if (transfer == nullptr) {
       return;
     }
+    --num_in_kernel_;
     if (result == -EINTR || result == -EAGAIN) {
       submit(*transfer);
     } else if (result <= 0) {
@@ -151,7 +198,11 @@ class RingIo final : public AsyncIo {
 
   std::mutex mutex_;
   io_uring ring_;
+  RingSubmit* const submit_entries_;
   unsigned num_pending_ = 0;
+  unsigned num_in_kernel_ = 0;
+  std::deque<RingTransfer*> to_submit_;
+  bool is_submitting_ = false;
 };
 
 bool RingTransfer::is_done() {
@@ -177,7 +228,7 @@ bool has_reads_and_writes(io_uring& ring) {
 
 }  // namespace
 
-std::unique_ptr<AsyncIo> make_ring_io() {
+std::unique_ptr<AsyncIo> make_ring_io(RingSubmit* submit_entries) {
   io_uring ring;
   if (io_uring_queue_init(kDepth, &ring, 0) != 0) {
     return nullptr;
@@ -186,7 +237,8 @@ std::unique_ptr<AsyncIo> make_ring_io() {
     io_uring_queue_exit(&ring);
     return nullptr;
   }
-  return std::make_unique<RingIo>(ring);
+  return std::make_unique<RingIo>(
+      ring, submit_entries == nullptr ? io_uring_submit : submit_entries);
 }
 
 }  // namespace triax::detail

@@ -31,8 +31,15 @@ class Hooks final : public torch::autograd::SavedVariableHooks {
   }
 
   at::Tensor call_unpack_hook() override {
-    TRIAX_CHECK(counter_.current_version() == version_,
-                "a tensor that was saved for backward was changed in place");
+    if (counter_.current_version() != version_) {
+      throw Error(
+          "a tensor that was saved for backward was changed in place (it is at "
+          "version ",
+          counter_.current_version(),
+          ", saved was version ",
+          version_,
+          "): change a clone of it, or change it before it is saved");
+    }
     return kept_ ? kept_->unpack() : itself_;
   }
 

@@ -35,7 +35,8 @@ void install_saved_tensor_hooks();
 bool has_saved_tensor_hooks();
 
 /// In it, this thread's graphs keep what `keeper` makes of their tensors.
-/// Needs install_saved_tensor_hooks(). One inside another replaces it.
+/// Backward throws Error where one of them was changed in place since. Needs
+/// install_saved_tensor_hooks(). One inside another replaces it.
 class SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorKeeper& keeper);

@@ -22,6 +22,9 @@ StagedWriter::StagedWriter(SpillFile& file,
 }
 
 void StagedWriter::write(int64_t offset, const void* from, int64_t nbytes) {
+  if (failure_) {
+    std::rethrow_exception(failure_);
+  }
   const auto* next = static_cast<const std::byte*>(from);
   while (nbytes > 0) {
     Buffer& buffer = open(offset);
@@ -47,7 +50,21 @@ void StagedWriter::wait(int64_t number) {
   }
   for (Buffer& buffer : buffers_) {
     if (buffer.number <= number) {
-      buffer.request.wait();
+      finish(buffer);
+    }
+  }
+  if (failure_ && failed_number_ <= number) {
+    std::rethrow_exception(failure_);
+  }
+}
+
+void StagedWriter::finish(Buffer& buffer) {
+  try {
+    buffer.request.wait();
+  } catch (const Error&) {
+    if (!failure_ || buffer.number < failed_number_) {
+      failure_ = std::current_exception();
+      failed_number_ = buffer.number;
     }
   }
 }
@@ -60,7 +77,10 @@ StagedWriter::Buffer& StagedWriter::open(int64_t offset) {
     start();
   }
   Buffer& next = buffers_[(last_number_ + 1) % buffers_.size()];
-  next.request.wait();
+  finish(next);
+  if (failure_) {
+    std::rethrow_exception(failure_);
+  }
   next.offset = offset;
   next.used = 0;
   next.number = ++last_number_;

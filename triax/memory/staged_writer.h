@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <exception>
 #include <vector>
 
 #include "triax/memory/spill_file.h"
@@ -26,12 +27,13 @@ class StagedWriter {
   /// Any number of bytes, any memory; `offset` a multiple of kIoAlignment. The
   /// file must have room for whole blocks: their rest is written as zeros.
   /// Waits while all buffers are being written, and throws what an earlier
-  /// write in one of them ran into.
+  /// write ran into, each time.
   void write(int64_t offset, const void* from, int64_t nbytes);
 
   /// The number of the last buffer that write() copied into.
   int64_t last_number() const { return last_number_; }
-  /// Waits until the buffers up to this number are written.
+  /// Waits until the buffers up to this number are written; throws where one
+  /// of them was not, each time.
   void wait(int64_t number);
 
  private:
@@ -46,12 +48,16 @@ class StagedWriter {
   Buffer& last() { return buffers_[last_number_ % buffers_.size()]; }
   Buffer& open(int64_t offset);
   void start();
+  /// Waits; notes a failure.
+  void finish(Buffer& buffer);
 
   SpillFile& file_;
   const int64_t buffer_bytes_;
   std::vector<Buffer> buffers_;
   int64_t last_number_ = 0;
   bool is_open_ = false;  // the last one is not written yet
+  std::exception_ptr failure_;
+  int64_t failed_number_ = 0;  // the first
 };
 
 }  // namespace triax

@@ -90,10 +90,15 @@ int64_t parameter_part_bytes(const RunConfig& config,
       unit_layout(config, parameters.all, parameters.is_trained);
   int64_t largest = 0;
   for (const ParameterUnit& unit : units.units) {
-    largest = std::max(largest, unit.range.length);
+    // Each bucket's part fills blocks of its own.
+    int64_t numel = 0;
+    for (const int bucket : unit.buckets) {
+      numel += whole_blocks(units.flat.buckets[bucket].range.length /
+                            num_shards(config.parallel));
+    }
+    largest = std::max(largest, numel);
   }
-  return parameter_bytes(config) * (2 + config.parallel.prefetch) *
-         whole_blocks(largest / num_shards(config.parallel));
+  return parameter_bytes(config) * (2 + config.parallel.prefetch) * largest;
 }
 
 }  // namespace

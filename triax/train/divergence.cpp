@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "triax/optim/gradient_noise.h"
@@ -40,6 +41,9 @@ std::string divergence_advice(const RunConfig& config,
 }
 
 void LossRecord::add(double loss) {
+  if (!std::isfinite(loss)) {
+    return;
+  }
   first_ = count_ == 0 ? loss : first_;
   lowest_ = count_ == 0 ? loss : std::min(lowest_, loss);
   last_ = loss;

@@ -18,6 +18,8 @@ std::string divergence_advice(const RunConfig& config,
 /// The losses of a run, by which its end is judged. A plain value.
 class LossRecord {
  public:
+  /// A loss that is not finite is that of a step that fp16 skipped, and no
+  /// part of the record.
   void add(double loss);
   /// The last loss is closer to the first than to the lowest, so the run lost
   /// most of what it had learnt, or never learnt anything. False before the

@@ -14,7 +14,8 @@
 
 namespace triax {
 
-/// A rank's file of offloaded states, and what was moved so far.
+/// A rank's files of offloaded states and of activations, and what was moved
+/// so far.
 struct OffloadUse {
   int64_t file_bytes = 0;
   IoBytes moved;

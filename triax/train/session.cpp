@@ -208,20 +208,21 @@ class Session {
         format_bytes(trainer.trained().gradient_bytes()),
         format_bytes(trainer.trained().optimizer_memory_bytes())));
     if (const OffloadedShard* shard = trainer.trained().offloaded()) {
-      const SpillFile& file = shard->arrays().file();
-      display_.say(fmt::format(
-          "rank 0 offloads {} to {} ({}, {})",
-          format_bytes(shard->nbytes()),
-          offload_folder(config_),
-          file.is_direct() ? "past the page cache" : "through the page cache",
-          file.engine_name()));
+      say_file(format_bytes(shard->nbytes()), shard->arrays().file());
+    }
+    if (const ActivationFile* file = trainer.activation_file()) {
+      say_file("activations of at most " + format_bytes(file->file_bytes()),
+               file->file());
     }
   }
 
-  static OffloadUse offload_use(const Trainer& trainer) {
-    const OffloadedShard* const shard = trainer.trained().offloaded();
-    return shard == nullptr ? OffloadUse{}
-                            : OffloadUse{shard->nbytes(), shard->moved()};
+  void say_file(const std::string& what, const SpillFile& file) {
+    display_.say(fmt::format(
+        "rank 0 offloads {} to {} ({}, {})",
+        what,
+        offload_folder(config_),
+        file.is_direct() ? "past the page cache" : "through the page cache",
+        file.engine_name()));
   }
 
   void train(Trainer& trainer) {
@@ -263,7 +264,7 @@ class Session {
     if (is_validation_step(trainer)) {
       record.validation_loss = trainer.validate();
     }
-    record.memory = gather_memory(mesh_.world(), offload_use(trainer));
+    record.memory = gather_memory(mesh_.world(), trainer.offload_use());
     return record;
   }
 

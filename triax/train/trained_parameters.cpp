@@ -143,7 +143,12 @@ void TrainedParameters::draw() {
                       shard_unit(slots);
                     }
                   });
-  break_weights(config_, mesh_, rank_model_, broken_);
+  if (broken_ == Break::kSwapLayers || broken_ == Break::kSwapHeads) {
+    // Into the shards, of which the optimizer's masters are made.
+    gather_parameters();
+    break_weights(config_, mesh_, rank_model_, broken_);
+    release_parameters();
+  }
   if (broken_ == Break::kStaleUnit && !number_.empty()) {
     hold_unit_of(number_.front());
   }

@@ -116,35 +116,48 @@ StageCalls Trainer::training_calls() {
 }
 
 StepStats Trainer::step() {
-  return guarded([this] {
+  StepStats stats;
+  guard([&] {
     {
       const auto span = recorder_.span(EventKind::kData);
       data_ = loader_->next();
     }
-    return run_step();
+    stats = run_step();
   });
+  return stats;
 }
 
 StepStats Trainer::repeat_step() {
   TRIAX_CHECK(steps_done_ > 0, "there is no step to repeat");
   const LossScale scale = loss_scale_;
   --steps_done_;
-  const StepStats stats = guarded([this] { return run_step(); });
+  StepStats stats;
+  guard([&] { stats = run_step(); });
   loss_scale_ = scale;
   return stats;
 }
 
-StepStats Trainer::guarded(const std::function<StepStats()>& call) {
+void Trainer::guard(const std::function<void()>& call) {
+  if (!failure_.empty()) {
+    throw Error(
+        "this trainer's last step or forward pass ended halfway (",
+        failure_,
+        "), so its gradients, messages and files are of no use; make another "
+        "trainer");
+  }
+  is_underway_ = true;
   try {
-    StepStats stats;
-    with_cause([&] { stats = call(); });
-    return stats;
+    with_cause(call);
   } catch (const std::exception& error) {
+    if (is_underway_) {
+      failure_ = error.what();
+    }
     if (on_failure_) {
       on_failure_(error);
     }
     throw;
   }
+  is_underway_ = false;
 }
 
 void Trainer::with_cause(const std::function<void()>& call) {
@@ -157,7 +170,7 @@ void Trainer::with_cause(const std::function<void()>& call) {
 }
 
 void Trainer::forward_pass(const std::function<void()>& call) {
-  with_cause([&] {
+  guard([&] {
     trained_.begin_forward_pass();
     call();
     trained_.end_forward_pass();
@@ -166,7 +179,12 @@ void Trainer::forward_pass(const std::function<void()>& call) {
 
 void Trainer::with_whole_weights(const std::function<void()>& call) {
   trained_.gather_parameters();
-  call();
+  try {
+    call();
+  } catch (...) {
+    trained_.release_parameters();
+    throw;
+  }
   trained_.release_parameters();
 }
 
@@ -183,11 +201,13 @@ StepStats Trainer::run_step() {
       config_.optimizer, config_.training.steps, trained_.num_updates());
   const double scale = loss_scale_.value();
   const bool is_skipped = loss_scale_.is_dynamic() && !sums.is_finite;
+  is_underway_ = false;  // all ranks know the same, and nothing has changed
   if (is_skipped) {
     require_scale_left(sums);
     loss_scale_.add_overflow();
   } else {
     require_finite(sums);
+    is_underway_ = true;
     update(lr, sums.norm);
     last_lr_ = lr;
     loss_scale_.add_good_step();
@@ -379,6 +399,20 @@ bool Trainer::has_broken() const {
   const bool needs_data =
       broken_ == Break::kSkipClipping || broken_ == Break::kMoveUnusedRow;
   return has_broken_ || (!needs_data && broken_ != Break::kNone);
+}
+
+OffloadUse Trainer::offload_use() const {
+  OffloadUse use;
+  if (const OffloadedShard* shard = trained_.offloaded()) {
+    use = {shard->nbytes(), shard->moved()};
+  }
+  if (activation_file_) {
+    const IoBytes moved = activation_file_->file().moved();
+    use.file_bytes += activation_file_->file_bytes();
+    use.moved.read += moved.read;
+    use.moved.written += moved.written;
+  }
+  return use;
 }
 
 std::optional<double> Trainer::gradient_noise_scale() const {

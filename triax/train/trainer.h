@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "triax/check/breaks.h"
@@ -20,6 +21,7 @@
 #include "triax/optim/gradient_noise.h"
 #include "triax/optim/loss_scale.h"
 #include "triax/pipeline_parallel/executor.h"
+#include "triax/train/memory_report.h"
 #include "triax/train/rank_model.h"
 #include "triax/train/trained_parameters.h"
 
@@ -41,8 +43,9 @@ struct StepStats {
 
 struct TrainerOptions {
   Break broken = Break::kNone;
-  /// Told what a step threw while its operations are still under way: the
-  /// trainer's end waits for them, so tell the other ranks here (Board::fail).
+  /// Told what a step or a forward pass threw while its operations are still
+  /// under way: the trainer's end waits for them, so tell the other ranks here
+  /// (Board::fail).
   std::function<void(const std::exception& error)> on_failure = {};
 };
 
@@ -61,7 +64,9 @@ class Trainer {
   /// One optimizer step over one global batch. Throws Error on every rank,
   /// before the update, when loss or gradient is not finite. With fp16 such a
   /// step is skipped by all ranks and the loss scale halved; it throws where
-  /// that is at its minimum.
+  /// that is at its minimum. After these another step may be tried; after
+  /// whatever else is thrown out of a step or a forward pass, all that follow
+  /// throw Error.
   StepStats step();
   /// The last step's batch once more, as that step and not as another: for
   /// parameters that were changed by hand. What it updates means nothing.
@@ -83,6 +88,8 @@ class Trainer {
   std::optional<double> gradient_noise_scale() const;
   const TrainedParameters& trained() const { return trained_; }
   const LossScale& loss_scale() const { return loss_scale_; }
+  /// Of this rank's files, of states and of activations.
+  OffloadUse offload_use() const;
   /// Null where activations stay in memory.
   const ActivationFile* activation_file() const {
     return activation_file_.get();
@@ -106,8 +113,9 @@ class Trainer {
     bool is_finite = true;  // on every rank
   };
 
-  StepStats guarded(const std::function<StepStats()>& call);
   StepStats run_step();
+  /// A call that must be whole: tells on_failure, and refuses the next one.
+  void guard(const std::function<void()>& call);
   /// Throws what was behind an operation's error, where that is known.
   void with_cause(const std::function<void()>& call);
   void make_loaders();
@@ -145,6 +153,8 @@ class Trainer {
   int64_t steps_done_ = 0;
   double last_lr_ = 0;
   bool has_broken_ = false;
+  bool is_underway_ = false;
+  std::string failure_;  // what a call threw when it was underway
 };
 
 }  // namespace triax
