@@ -91,7 +91,8 @@ void check_translation_arguments(const CheckArguments& arguments) {
   if (!parse_system(target.name)) {
     throw Error("--to ",
                 arguments.to,
-                " is none of triax, deepspeed, megatron, torchtitan, nanotron");
+                " is none of triax, deepspeed, megatron, torchtitan, nanotron "
+                "(the repository's layout), nanotron@0.4 (the package's)");
   }
   const bool is_layout = target.name == "nanotron" &&
                          (target.version == "0.4" || target.version == "main");

@@ -314,6 +314,7 @@ ForeignReport check_pair(const ForeignConfig& first,
   // The version is DeepSpeed's.
   ForeignContext others = context;
   others.version.clear();
+  others.is_of_pair = true;
   ForeignReport report = check_foreign(other, others);
   const ForeignReport inner = check_foreign(deepspeed, merged);
   const bool both = is_readable(report) && is_readable(inner) && merged.other;

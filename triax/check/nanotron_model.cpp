@@ -30,7 +30,8 @@ void check_positive(ForeignFindings& findings) {
                           "tokens.train_steps",
                           "tokens.micro_batch_size",
                           "tokens.batch_accumulation_per_replica",
-                          "checkpoints.checkpoint_interval"}) {
+                          "checkpoints.checkpoint_interval",
+                          "logging.iteration_step_info_interval"}) {
     const Whole value = whole_at(findings.config, key);
     if (value && *value < 1) {
       findings.error("out-of-range",
@@ -83,6 +84,32 @@ void check_heads(ForeignFindings& findings) {
                    fmt::format("use a divisor of {}", kv_heads),
                    kv_heads < tp ? effect : Effect::kFailsLater);
   }
+}
+
+// The classes of the positions assert it, or multiply by angles that are one
+// element wider than the head.
+void check_rotary(ForeignFindings& findings) {
+  const int64_t hidden = findings.facts.hidden.value_or(0);
+  const int64_t heads = findings.facts.heads.value_or(0);
+  const std::string name = nanotron_model_class(findings.config);
+  const bool has_rope =
+      name == "llama" || name == "qwen2" ||
+      (name == "starcoder2" &&
+       flag_at(findings.config, kModel + "use_rotary_embeddings")
+           .value_or(false));
+  if (!has_rope || hidden < 1 || heads < 1 || hidden % heads != 0 ||
+      hidden / heads % 2 == 0) {
+    return;
+  }
+  findings.error("head-dim-odd",
+                 kModel + "num_attention_heads",
+                 fmt::format("hidden_size {} / num_attention_heads {} = {} "
+                             "elements a head, and RoPE turns pairs of them",
+                             hidden,
+                             heads,
+                             hidden / heads),
+                 "use another number of heads, or another hidden_size",
+                 Effect::kFailsLater);
 }
 
 // Sequences are cut over cp, and under REDUCE_SCATTER over tp.
@@ -180,6 +207,7 @@ void check_nanotron_model(ForeignFindings& findings) {
   check_positive(findings);
   check_tp_mode(findings);
   check_heads(findings);
+  check_rotary(findings);
   check_sequence(findings);
   check_experts(findings);
   check_attention(findings);
