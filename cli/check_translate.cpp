@@ -137,6 +137,10 @@ int translate_input(const std::vector<CheckInput>& inputs,
   for (const std::string& clause : result.open) {
     say("to fill in: " + clause);
   }
+  const std::string detail = open_model_detail(arguments.model);
+  if (!detail.empty() && source.find("rope_theta") == nullptr) {
+    say("to fill in: " + detail);
+  }
   const std::vector<Problem> own = judge(result.text, to, source, context);
   say_errors(own);
   return has_errors(problems) || has_errors(own) ? 1 : 0;

@@ -550,6 +550,22 @@ TEST(Check, CountsWhatVerifyHoldsWhenThatIsMeant) {
   EXPECT_TRUE(check_run(loaded, options).empty());
 }
 
+// The page's example: what it says that verify prints.
+TEST(Check, VerifyNeedsWhatThePageShows) {
+  const std::string page = read_file(
+      TRIAX_SOURCE_DIR "/docs/rules/memory-exceeds-machine.md", 1 << 20);
+  const size_t begin = page.find("```toml\n") + 8;
+  LoadedConfig loaded =
+      parse_config(page.substr(begin, page.find("```", begin) - begin), "a");
+  resolve(loaded);
+  const CheckOptions options = {.memory_bytes = int64_t{47} << 29,
+                                .is_verify = true,
+                                .looks_at_files = false};
+  const std::vector<Problem> problems = check_run(loaded, options);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(page, HasSubstr("    model: " + problems[0].message + "\n"));
+}
+
 TEST(Check, TheLimitIsNotOfVerify) {
   LoadedConfig loaded = parse_config("", "a.toml", {"memory.limit=1MiB"});
   resolve(loaded);

@@ -368,6 +368,17 @@ TEST_F(CheckCli, ComparesATriaxFileWithItsReference) {
   EXPECT_THAT(refused.err, HasSubstr("--reference broken.toml: "));
 }
 
+// The base of mistral-7b depends on its release; its name alone says none.
+TEST_F(CheckCli, SaysWhichDetailOfAModelIsOpen) {
+  const std::string words = "good.json --world 8 --to nanotron --model ";
+  EXPECT_THAT(
+      check(words + "mistral-7b").err,
+      HasSubstr("to fill in: rope_theta: mistral-7b's first release has "
+                "10000, the later ones 1000000"));
+  EXPECT_THAT(check(words + "llama-3-8b").err,
+              testing::Not(HasSubstr("to fill in: rope_theta")));
+}
+
 TEST_F(CheckCli, NamesTheLayoutsThatCanBeWritten) {
   const Output refused = check("good.json --to foo");
   EXPECT_EQ(refused.code, 2);
