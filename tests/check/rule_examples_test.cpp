@@ -556,6 +556,31 @@ INSTANTIATE_TEST_SUITE_P(
                 nano("    hidden_size: 24"),
                 "head-dim-odd",
                 "hidden_size 12 / num_attention_heads 4 = 3 elements a head"},
+        Example{"nanotron's stages by their costs",
+                System::kNanotron,
+                nano("    num_hidden_layers: 3"),
+                nano("    num_hidden_layers: 30"),
+                "stages-fit",
+                "stage 1 of 2 is the slowest, with 3 layers (the stages have "
+                "3, 0)"},
+        Example{"DeepSpeed's stages",
+                System::kMegatron,
+                "deepspeed pretrain_gpt.py --deepspeed --num-layers 26 "
+                "--pipeline-model-parallel-size 4\n",
+                "deepspeed pretrain_gpt.py --deepspeed --num-layers 28 "
+                "--pipeline-model-parallel-size 4\n",
+                "stages-fit",
+                "26 layers over 4 stages: stages 1 to 2 have 7 layers and the "
+                "others 6"},
+        Example{"DeepSpeed's slowest stage",
+                System::kMegatron,
+                "deepspeed pretrain_gpt.py --deepspeed --num-layers 5 "
+                "--pipeline-model-parallel-size 4\n",
+                "deepspeed pretrain_gpt.py --deepspeed --num-layers 4 "
+                "--pipeline-model-parallel-size 4\n",
+                "stages-fit",
+                "stage 1 of 4 is the slowest, with 2 layers (the stages have "
+                "2, 1, 1, 1)"},
         Example{"texts without a tokenizer",
                 System::kNanotron,
                 nano("  tokenizer_name_or_path: null"),

@@ -175,7 +175,7 @@ def main():
     for path in sorted(PAGES.glob("*.md")):
         if path.stem == "README":
             continue
-        for problem in problems_of(sys.argv[1], path):
+        for problem in problems_of(os.path.abspath(sys.argv[1]), path):
             print(f"{path.name}: {problem}\n")
             bad += 1
     sys.exit(1 if bad else 0)

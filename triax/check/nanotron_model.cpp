@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "triax/base/saturating.h"
+#include "triax/check/foreign_rules.h"
 #include "triax/check/nanotron_rules.h"
 #include "triax/foreign/nanotron.h"
 #include "triax/foreign/text_cursor.h"
@@ -136,6 +137,46 @@ void check_sequence(ForeignFindings& findings) {
                  Effect::kFailsLater);
 }
 
+// models/base.py: the blocks in their order, each on the stage whose share of
+// the costs it still begins in; the costs are those of get_block_compute_costs.
+void check_stages(ForeignFindings& findings) {
+  const RunFacts& facts = findings.facts;
+  const std::string name = nanotron_model_class(findings.config);
+  const auto size = [](const Whole& fact) {
+    return static_cast<double>(
+        std::clamp<int64_t>(fact.value_or(0), 0, kMaxDegree));
+  };
+  const int64_t pp = facts.pp.value_or(1);
+  const int64_t layers = facts.layers.value_or(0);
+  const double hidden = size(facts.hidden);
+  const double ffn = size(facts.ffn);
+  const double head = size(facts.vocabulary) * hidden;
+  if ((name != "llama" && name != "qwen2") || pp < 2 || layers < pp ||
+      layers > kMaxDegree || hidden < 1 || ffn < 1 || head < 1 ||
+      facts.experts.value_or(0) > 0) {
+    return;
+  }
+  const double layer = 4 * hidden * hidden + 3 * ffn * hidden;
+  const double share =
+      (static_cast<double>(layers) * layer + head) / static_cast<double>(pp);
+  std::vector<int64_t> stages(static_cast<size_t>(pp), 0);
+  size_t stage = 0;
+  double done = 0.0;
+  for (int64_t i = 0; i < layers; ++i) {
+    ++stages[stage];
+    done += layer;
+    stage += done > share * static_cast<double>(stage + 1) ? 1 : 0;
+  }
+  // The head lies on the last stage, but beside few layers of a large one.
+  if (stage + 1 == stages.size()) {
+    note_slowest_stage(findings,
+                       "parallelism.pp",
+                       stages,
+                       "use a smaller pp, or more layers: nanotron spreads "
+                       "them itself");
+  }
+}
+
 void check_experts(ForeignFindings& findings) {
   const RunFacts& facts = findings.facts;
   const std::string moe = kModel + "moe_config";
@@ -208,6 +249,7 @@ void check_nanotron_model(ForeignFindings& findings) {
   check_tp_mode(findings);
   check_heads(findings);
   check_rotary(findings);
+  check_stages(findings);
   check_sequence(findings);
   check_experts(findings);
   check_attention(findings);
