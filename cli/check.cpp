@@ -16,6 +16,7 @@
 #include "triax/check/check.h"
 #include "triax/check/foreign_check.h"
 #include "triax/check/report_formats.h"
+#include "triax/foreign/triax_facts.h"
 
 namespace triax {
 namespace {
@@ -73,7 +74,16 @@ std::vector<Problem> check_input(const CheckInput& input,
     return {*input.problem};
   }
   if (input.loaded) {
-    return check_run(*input.loaded, this_machine());
+    std::vector<Problem> problems = check_run(*input.loaded, this_machine());
+    const std::optional<Problem> shown =
+        context.reference && exit_code_of(problems) != 2
+            ? compare_with_reference(triax_facts(*input.loaded),
+                                     *context.reference)
+            : std::nullopt;
+    if (shown) {
+      problems.push_back(*shown);
+    }
+    return problems;
   }
   std::vector<Problem> problems = mark_problems(input);
   append(problems, check_foreign(*input.config, context), input.file);

@@ -11,6 +11,7 @@
 #include "triax/foreign/model_shapes.h"
 #include "triax/foreign/nanotron.h"
 #include "triax/foreign/system.h"
+#include "triax/foreign/triax_facts.h"
 #include "triax/foreign/versions.h"
 
 namespace triax {
@@ -170,16 +171,34 @@ void read_cluster(const std::string& file, ForeignContext& context) {
   }
 }
 
-RunFacts read_reference(const CheckArguments& arguments) {
-  const CheckInput input = read_input(arguments.reference, arguments, {});
-  const SystemEntry* entry = find_system(input.system);
-  if (input.problem || !input.config || entry == nullptr) {
-    throw Error("--reference ",
-                arguments.reference,
-                " is no config of DeepSpeed, Megatron-LM, TorchTitan or "
-                "nanotron that can be read");
+[[noreturn]] void refuse_reference(const std::string& file,
+                                   const Problem& problem) {
+  throw Error("--reference ", file, ": ", to_text(problem));
+}
+
+void stop_at_errors(const std::string& file,
+                    const std::vector<Problem>& problems) {
+  for (const Problem& problem : problems) {
+    if (problem.rule == "unreadable" || problem.rule == "syntax") {
+      refuse_reference(file, problem);
+    }
   }
-  return entry->facts(*input.config);
+}
+
+// Of any system; its world is that of the run that is checked.
+RunFacts read_reference(const CheckArguments& arguments,
+                        const ForeignContext& context) {
+  const std::string& file = arguments.reference;
+  const CheckInput input = read_input(file, arguments, context);
+  if (input.problem) {
+    refuse_reference(file, *input.problem);
+  }
+  if (input.loaded) {
+    stop_at_errors(file, input.loaded->problems);
+    return triax_facts(*input.loaded);
+  }
+  stop_at_errors(file, input.config->problems);
+  return find_system(input.system)->facts(*input.config);
 }
 
 }  // namespace
@@ -217,6 +236,16 @@ ForeignContext make_context(const CheckArguments& arguments) {
     read_cluster(arguments.cluster, context);
   }
   if (arguments.num_ranks) {
+    if (context.world && *arguments.num_ranks > *context.world) {
+      throw Error("--world ",
+                  *arguments.num_ranks,
+                  " is more than the ",
+                  *context.world,
+                  " devices of --cluster ",
+                  arguments.cluster,
+                  " (hosts * devices_per_host); give one of the two, or a "
+                  "larger cluster");
+    }
     context.world = *arguments.num_ranks;
   }
   if (!arguments.kind.empty()) {
@@ -229,7 +258,7 @@ ForeignContext make_context(const CheckArguments& arguments) {
     context.model_file = arguments.model;
   }
   if (!arguments.reference.empty()) {
-    context.reference = read_reference(arguments);
+    context.reference = read_reference(arguments, context);
   }
   return context;
 }

@@ -91,7 +91,8 @@ void check_translation_arguments(const CheckArguments& arguments) {
   if (!parse_system(target.name)) {
     throw Error("--to ",
                 arguments.to,
-                " is none of triax, deepspeed, megatron, torchtitan, nanotron");
+                " is none of triax, deepspeed, megatron, torchtitan, nanotron "
+                "(the repository's layout), nanotron@0.4 (the package's)");
   }
   const bool is_layout = target.name == "nanotron" &&
                          (target.version == "0.4" || target.version == "main");
@@ -135,6 +136,10 @@ int translate_input(const std::vector<CheckInput>& inputs,
   }
   for (const std::string& clause : result.open) {
     say("to fill in: " + clause);
+  }
+  const std::string detail = open_model_detail(arguments.model);
+  if (!detail.empty() && source.find("rope_theta") == nullptr) {
+    say("to fill in: " + detail);
   }
   const std::vector<Problem> own = judge(result.text, to, source, context);
   say_errors(own);

@@ -384,6 +384,13 @@ std::vector<Case> training_cases() {
        "warmup-steps",
        "error",
        {"warmup_steps 50 + decay_steps 51 is above steps 100"}},
+      {{"optimizer.lr=3e4"},
+       {},
+       "out-of-range",
+       "warning",
+       {"Adam moves each weight by about 30000 in every step",
+        "is the exponent's sign missing?"}},
+      {{"optimizer.lr=3", "optimizer.name=\"sgd\""}, {}, "", "", {}},
       {{"optimizer.min_lr=1.0"},
        {},
        "lr-order",
@@ -555,6 +562,22 @@ TEST(Check, OneRankNeedsItsMemoryAlone) {
   EXPECT_THAT(problems[0].message,
               testing::MatchesRegex("one rank needs [0-9.]+ MiB, and this "
                                     "machine has 1.0 MiB"));
+}
+
+// The page's example: what it says that verify prints.
+TEST(Check, VerifyNeedsWhatThePageShows) {
+  const std::string page = read_file(
+      TRIAX_SOURCE_DIR "/docs/rules/memory-exceeds-machine.md", 1 << 20);
+  const size_t begin = page.find("```toml\n") + 8;
+  LoadedConfig loaded =
+      parse_config(page.substr(begin, page.find("```", begin) - begin), "a");
+  resolve(loaded);
+  const CheckOptions options = {.memory_bytes = int64_t{47} << 29,
+                                .is_verify = true,
+                                .looks_at_files = false};
+  const std::vector<Problem> problems = check_run(loaded, options);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(page, HasSubstr("    model: " + problems[0].message + "\n"));
 }
 
 TEST(Check, TheLimitIsNotOfVerify) {

@@ -112,7 +112,8 @@ TEST_F(Facts, StagesAreCounted) {
   EXPECT_THAT(shapes(), HasSubstr("error[layers-fewer-than-stages]"));
   facts.layers = said(30, "layers");
   EXPECT_THAT(shapes(),
-              HasSubstr("30 layers over 4 stages: 2 stages of 8 and 2 of 7"));
+              HasSubstr("30 layers over 4 stages: stages 1 to 2 have 8 layers "
+                        "and the others 7"));
   facts.first_stage_layers = said(6, "first");
   EXPECT_EQ(shapes(), "");
 }

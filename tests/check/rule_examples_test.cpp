@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "triax/base/file.h"
 #include "triax/check/foreign_check.h"
 #include "triax/config/problem.h"
+#include "triax/foreign/megatron.h"
 #include "triax/foreign/model_shapes.h"
 #include "triax/foreign/system.h"
 
@@ -483,6 +485,185 @@ INSTANTIATE_TEST_SUITE_P(
                                   "--overlap-grad-reduce"),
                 "refused-combination",
                 "--overlap-grad-reduce"}));
+
+std::string whole(const std::string& more) {
+  return megatron(kHeads + kLength + more);
+}
+
+std::string titan(const std::string& more) {
+  return "[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + more;
+}
+
+// A nanotron run of 64 elements in 4 heads, with one line replaced.
+std::string nano(const std::string& line) {
+  std::string text = read_file(
+      TRIAX_SOURCE_DIR "/tests/cases/nanotron/no_clipping.yaml", 1 << 20);
+  const std::string key = line.substr(0, line.find(':') + 1);
+  const size_t at = text.find("\n" + key) + 1;
+  text.replace(at, text.find('\n', at) - at, line);
+  return text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Strangers,
+    RuleExamples,
+    testing::Values(
+        Example{"no data",
+                System::kMegatron,
+                whole("--tokenizer-type NullTokenizer --vocab-size 9"),
+                whole("--tokenizer-type NullTokenizer --vocab-size 9 "
+                      "--data-path text_document"),
+                "missing-argument",
+                "there are no data: none of --data-path"},
+        Example{"a tokenizer without its model",
+                System::kMegatron,
+                whole("--mock-data --tokenizer-type HuggingFaceTokenizer"),
+                whole("--mock-data --tokenizer-type HuggingFaceTokenizer "
+                      "--tokenizer-model gpt2"),
+                "missing-argument",
+                "is made from --tokenizer-model, which is not given"},
+        Example{"GPT-2's tokenizer without its merges",
+                System::kMegatron,
+                whole("--mock-data --vocab-file v.json"),
+                whole("--mock-data --vocab-file v.json --merge-file m.txt"),
+                "missing-argument",
+                "without --merge-file Megatron-LM downloads GPT-2's"},
+        Example{"a head of odd size in Megatron-LM",
+                System::kMegatron,
+                whole("--position-embedding-type rope --kv-channels 63"),
+                whole("--position-embedding-type rope --kv-channels 64"),
+                "head-dim-odd",
+                "RoPE turns pairs of a head's elements, and 63 are odd"},
+        Example{"an odd part of MLA's heads",
+                System::kMegatron,
+                whole("--position-embedding-type rope --kv-channels 63 "
+                      "--multi-latent-attention --qk-pos-emb-head-dim 33"),
+                whole("--position-embedding-type rope --kv-channels 63 "
+                      "--multi-latent-attention"),
+                "head-dim-odd",
+                "33 are odd"},
+        Example{"an odd quotient, without RoPE it is none",
+                System::kMegatron,
+                megatron("--num-attention-heads 4096 --num-layers 2 "
+                         "--position-embedding-type rope"),
+                megatron("--num-attention-heads 4096 --num-layers 2"),
+                "head-dim-odd",
+                "hidden-size 4096 / num-attention-heads 4096 = 1 elements a "
+                "head"},
+        Example{"a head of odd size in nanotron",
+                System::kNanotron,
+                nano("    hidden_size: 12"),
+                nano("    hidden_size: 24"),
+                "head-dim-odd",
+                "hidden_size 12 / num_attention_heads 4 = 3 elements a head"},
+        Example{"nanotron's stages by their costs",
+                System::kNanotron,
+                nano("    num_hidden_layers: 3"),
+                nano("    num_hidden_layers: 30"),
+                "stages-fit",
+                "stage 1 of 2 is the slowest, with 3 layers (the stages have "
+                "3, 0)"},
+        Example{"DeepSpeed's stages",
+                System::kMegatron,
+                "deepspeed pretrain_gpt.py --deepspeed --num-layers 26 "
+                "--pipeline-model-parallel-size 4\n",
+                "deepspeed pretrain_gpt.py --deepspeed --num-layers 28 "
+                "--pipeline-model-parallel-size 4\n",
+                "stages-fit",
+                "26 layers over 4 stages: stages 1 to 2 have 7 layers and the "
+                "others 6"},
+        Example{"DeepSpeed's slowest stage",
+                System::kMegatron,
+                "deepspeed pretrain_gpt.py --deepspeed --num-layers 5 "
+                "--pipeline-model-parallel-size 4\n",
+                "deepspeed pretrain_gpt.py --deepspeed --num-layers 4 "
+                "--pipeline-model-parallel-size 4\n",
+                "stages-fit",
+                "stage 1 of 4 is the slowest, with 2 layers (the stages have "
+                "2, 1, 1, 1)"},
+        Example{"texts without a tokenizer",
+                System::kNanotron,
+                nano("  tokenizer_name_or_path: null"),
+                nano("  tokenizer_name_or_path: gpt2"),
+                "missing-key",
+                "the data are texts (hf_dataset_or_datasets), and there is no "
+                "tokenizer"},
+        Example{"an interval of no steps",
+                System::kNanotron,
+                nano("  iteration_step_info_interval: 0"),
+                nano("  iteration_step_info_interval: 1"),
+                "out-of-range",
+                "0 must be at least 1"},
+        Example{"an interval of a validation that is none",
+                System::kNanotron,
+                nano("  val_check_interval: 0"),
+                nano("  val_check_interval: -1"),
+                "ignored-key",
+                "0 is no interval, and nanotron's trainer has no validation"},
+        Example{"an unknown data set",
+                System::kTorchTitan,
+                titan("[training]\ndataset = \"wikitext\"\n"),
+                titan("[training]\ndataset = \"C4\"\n"),
+                "unknown-value",
+                "\"wikitext\" is none of c4, c4_test, c4_validation"},
+        Example{"a misspelt data set for the validation",
+                System::kTorchTitan,
+                titan("[validation]\nenable = true\nsteps = 5\n"
+                      "dataset = \"c4_validatoin\"\n"),
+                titan("[validation]\nsteps = 5\ndataset = \"x\"\n"),
+                "unknown-value",
+                "did you mean \"c4_validation\"?"},
+        Example{"no shards",
+                System::kTorchTitan,
+                titan("[parallelism]\ndata_parallel_shard_degree = 0\n"),
+                titan("[parallelism]\ndata_parallel_shard_degree = -1\n"),
+                "out-of-range",
+                "0 is no degree"},
+        Example{"an unknown part to compile",
+                System::kTorchTitan,
+                titan("[compile]\nenable = true\n"
+                      "components = [\"model\", \"optimizer\"]\n"),
+                titan("[compile]\nenable = true\n"
+                      "components = [\"model\", \"loss\"]\n"),
+                "unknown-value",
+                "\"optimizer\" is neither \"model\" nor \"loss\""}));
+
+TEST(MegatronCommandLine, LacksWhatItsOwnChecksAskFor) {
+  const auto missing = [](const ForeignReport& report) {
+    std::string all;
+    for (const Problem& problem : report.problems) {
+      if (problem.rule == "missing-argument" &&
+          problem.severity == Severity::kError) {
+        all += problem.field + " ";
+      }
+    }
+    return all;
+  };
+  const std::string all =
+      "micro-batch-size hidden-size num-attention-heads "
+      "max-position-embeddings seq-length train-iters lr data-path ";
+  const ForeignConfig words = read_megatron_words({"--num-layers", "24"});
+  EXPECT_EQ(missing(check_foreign(words, {})), all);
+  EXPECT_EQ(
+      missing(check_foreign(
+          read_megatron_words({"pretrain_gpt.py", "--num-layers", "24"}), {})),
+      all);
+  // Another program may set them itself.
+  EXPECT_EQ(missing(check_foreign(
+                read_megatron_words({"mine.py", "--num-layers", "24"}), {})),
+            "");
+  // Of a pair, the arguments that the JSON is to be compared with.
+  EXPECT_EQ(missing(check_pair(
+                words, read_as(System::kDeepSpeed, deepspeed("")), {})),
+            "");
+  // A file of arguments may be a part of what is given.
+  const ForeignReport part = check_foreign(
+      read_as(System::kMegatron, "--num-layers 24\n--hidden-size 64\n"), {});
+  EXPECT_EQ(missing(part), "");
+  ASSERT_EQ(part.unjudged.size(), 1u);
+  EXPECT_THAT(part.unjudged[0],
+              HasSubstr("--num-attention-heads, --max-position-embeddings"));
+}
 
 }  // namespace
 }  // namespace triax

@@ -70,6 +70,13 @@ TEST_F(CheckCli, KnowsTheWorldTheModelAndTheCluster) {
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("tp-crosses-hosts"));
   EXPECT_THAT(result.out, HasSubstr("12 attention heads"));
+  // The cluster's 32 devices hold a smaller run, and no larger one.
+  EXPECT_NE(check("good.json --world 16 --cluster c.toml").code, 2);
+  const Output larger = check("good.json --world 64 --cluster c.toml");
+  EXPECT_EQ(larger.code, 2);
+  EXPECT_THAT(larger.err,
+              HasSubstr("--world 64 is more than the 32 devices of --cluster "
+                        "c.toml (hosts * devices_per_host)"));
   write("d.toml", "host = 4\n");
   EXPECT_EQ(check("tp.json --cluster d.toml").code, 2);
   EXPECT_EQ(check("tp.json --model nobody").code, 2);
@@ -238,7 +245,7 @@ TEST_F(CheckCli, RefusesWrongUse) {
     EXPECT_NE(result.err, "") << arguments;
     EXPECT_EQ(result.out, "") << arguments;
   }
-  EXPECT_EQ(check("--kind megatron" + words).code, 0);
+  EXPECT_EQ(check("--kind megatron" + words).code, 1);
   EXPECT_EQ(check("good.json --kind deepspeed" + words).code,
             check("good.json" + words).code);
 }
@@ -255,7 +262,7 @@ TEST_F(CheckCli, TakesTheVersionsThatItKnows) {
         std::string("t.toml --kind torchtitan@0.2.2"),
         plain + "main",
         old + "0.4",
-        std::string("--kind megatron@0.19.2 -- --num-layers 2")}) {
+        std::string("--kind megatron@0.19.2 -- mine.py --num-layers 2")}) {
     EXPECT_EQ(check(arguments).code, 0) << arguments << check(arguments).err;
   }
   for (const std::string& arguments :
@@ -343,6 +350,51 @@ TEST_F(CheckCli, HasOneWorldForATriaxFile) {
   write("r.toml", "[parallel]\ntp = 3\n[data]\npath = \"text\"\n");
   EXPECT_THAT(check("r.toml --cluster c.toml").out,
               HasSubstr("error[world-size]"));
+}
+
+TEST_F(CheckCli, ComparesATriaxFileWithItsReference) {
+  write("text", std::string(5000, 'a'));
+  const std::string data = "[data]\npath = \"text\"\nsequence_length = 64\n";
+  const std::string rate = "[optimizer]\nlr = 1e-3\n";
+  write("old.toml", data + rate + "[training]\nglobal_batch_size = 4\n");
+  write("new.toml", data + rate + "[training]\nglobal_batch_size = 16\n");
+  EXPECT_EQ(check("new.toml").code, 0) << check("new.toml").out;
+  const Output said = check("new.toml --reference old.toml");
+  EXPECT_EQ(said.code, 1);
+  EXPECT_THAT(said.out,
+              HasSubstr("new.toml:5:6: warning[lr-not-scaled]: optimizer.lr: "
+                        "the global batch is 16 and was 4 in old.toml, 4 times "
+                        "as much, and the learning rate stayed 0.001"));
+  EXPECT_EQ(check("new.toml --reference new.toml").code, 0);
+  // Of another system, and the other way round.
+  write("ds.json",
+        "{\"train_batch_size\": 4, \"gradient_clipping\": 1, \"optimizer\": "
+        "{\"type\": \"AdamW\", \"params\": {\"lr\": 0.001}}}");
+  EXPECT_THAT(check("new.toml --reference ds.json").out,
+              HasSubstr("lr-not-scaled"));
+  EXPECT_THAT(check("ds.json --reference new.toml").out,
+              HasSubstr("lr-not-scaled"));
+  write("broken.toml", "[training\n");
+  const Output refused = check("new.toml --reference broken.toml");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--reference broken.toml: "));
+}
+
+// The base of mistral-7b depends on its release; its name alone says none.
+TEST_F(CheckCli, SaysWhichDetailOfAModelIsOpen) {
+  const std::string words = "good.json --world 8 --to nanotron --model ";
+  EXPECT_THAT(
+      check(words + "mistral-7b").err,
+      HasSubstr("to fill in: rope_theta: mistral-7b's first release has "
+                "10000, the later ones 1000000"));
+  EXPECT_THAT(check(words + "llama-3-8b").err,
+              testing::Not(HasSubstr("to fill in: rope_theta")));
+}
+
+TEST_F(CheckCli, NamesTheLayoutsThatCanBeWritten) {
+  const Output refused = check("good.json --to foo");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("nanotron@0.4"));
 }
 
 TEST_F(CheckCli, PrintsNoControlCharacters) {

@@ -9,8 +9,9 @@
 A case is base.sh with the changes of cases.txt: a shell script that ends in a
 command torchrun … pretrain_gpt.py …; bash runs it with a torchrun of ours that
 prints its arguments. They go through parse_args, validate_args, the number of microbatches, the configs of
-the model, the optimizer and of data parallelism, and the layout of ranks,
-for the world size that the launcher says, as rank 0 on a Hopper with
+the model, the optimizer and of data parallelism, the tokenizer and the data as
+far as they need no file and no network, and the layout of ranks, for the world
+size that the launcher says, as rank 0 on a Hopper with
 Transformer Engine 2.8; nothing is trained and no GPU is needed.
 
 One line a case: NAME accepted, or NAME refused REASON.
@@ -139,7 +140,7 @@ def judge(connections, world, words):
         os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = connections
     sys.argv = ["pretrain_gpt.py"] + words
     args = arguments.parse_args()
-    arguments.validate_args(args)
+    arguments.validate_args(args, {"tokenizer_type": "GPT2BPETokenizer"})
     calculator = _build_num_microbatches_calculator(
         0, args.global_batch_size, args.micro_batch_size,
         args.data_parallel_size, args.decrease_batch_size_if_needed,
@@ -150,6 +151,38 @@ def judge(connections, world, words):
     check_ranks(args, world)
     check_schedule(args, config, calculator.get())
     check_learning_rate(args, OptimizerParamScheduler)
+    check_tokenizer(args)
+    check_data(args)
+
+
+def check_tokenizer(args):
+    """Those of GPT-2 and BERT would be downloaded, others read from files."""
+    from megatron.core.tokenizers.utils.build_tokenizer import (
+        MEGATRON_TOKENIZERS, build_tokenizer)
+    if args.tokenizer_type not in MEGATRON_TOKENIZERS and not args.tokenizer_model:
+        build_tokenizer(args)
+
+
+def check_data(args):
+    """As pretrain_gpt.py builds them, where there are no files to look at."""
+    import argparse
+    from megatron.core.datasets.blended_megatron_dataset_builder import (
+        BlendedMegatronDatasetBuilder)
+    from megatron.core.datasets.gpt_dataset import (
+        GPTDataset, GPTDatasetConfig, MockGPTDataset)
+    from megatron.core.tokenizers.utils.build_tokenizer import build_tokenizer
+    from megatron.training.utils import get_blend_and_blend_per_split
+    if args.sft or args.skip_train or any(get_blend_and_blend_per_split(args)):
+        return
+    null = argparse.Namespace(tokenizer_type="NullTokenizer", vocab_size=100,
+                              pad_vocab_size=False)
+    config = GPTDatasetConfig(
+        random_seed=1, sequence_length=8, tokenizer=build_tokenizer(null),
+        reset_position_ids=False, reset_attention_mask=False,
+        eod_mask_loss=False)
+    BlendedMegatronDatasetBuilder(
+        MockGPTDataset if args.mock_data else GPTDataset, [10, 1, 1],
+        lambda: True, config).build()
 
 
 def check_ranks(args, world):

@@ -5,7 +5,8 @@ usage: python3 tests/foreign/torchtitan_keys.py > \
            tests/foreign/torchtitan_keys.tsv
 Needs torchtitan==0.2.2 (see torchtitan_verdicts.py). One line each: the key,
 its type, its default, its choices; then "shipped", name, flavor, layers, heads,
-KV heads, dim, vocabulary. tests/foreign/torchtitan_test.cpp reads it.
+KV heads, dim, vocabulary, the norm's epsilon, RoPE's base, and its scaling: the
+kind and its factor. tests/foreign/torchtitan_test.cpp reads it.
 """
 import dataclasses
 import importlib
@@ -54,6 +55,20 @@ def walk(cls, prefix=""):
               kind(field.type)[1], sep="\t")
 
 
+def scaling(args):
+    """"llama3 8", "llama3 16 unusual" where its other three numbers are not
+    those of Llama 3.1, "yarn 40", "none"."""
+    if hasattr(args, "rope_factor"):
+        return f"yarn {args.rope_factor:g}"
+    table = getattr(args, "rope_scaling_args", None)
+    if table is None:
+        return "none"
+    rest = (table.low_freq_factor, table.high_freq_factor,
+            table.original_max_position_embeddings)
+    return (f"llama3 {table.scaling_factor:g}"
+            + ("" if rest == (1, 4, 8192) else " unusual"))
+
+
 def models():
     for name in ("llama3", "llama4", "deepseek_v3", "qwen3", "gpt_oss"):
         module = importlib.import_module(f"torchtitan.models.{name}")
@@ -62,7 +77,9 @@ def models():
             if kv_heads is None:
                 kv_heads = 0 if name == "deepseek_v3" else args.n_heads
             print("shipped", name, flavor, args.n_layers, args.n_heads,
-                  kv_heads, args.dim, args.vocab_size, sep="\t")
+                  kv_heads, args.dim, args.vocab_size,
+                  f"{args.norm_eps:g}", f"{args.rope_theta:g}", scaling(args),
+                  sep="\t")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/foreign/torchtitan.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,6 +91,17 @@ TEST(TorchTitanModels, AreThoseOfThePackage) {
     EXPECT_EQ(std::to_string(model.kv_heads), parts[5]);
     EXPECT_EQ(std::to_string(model.dim), parts[6]);
     EXPECT_EQ(std::to_string(model.vocabulary), parts[7]);
+    const TorchTitanDetails details = torchtitan_details(model);
+    EXPECT_EQ(fmt::format("{:g}", details.norm_eps), parts[8]);
+    EXPECT_EQ(fmt::format("{:g}", details.rope_theta), parts[9]);
+    EXPECT_EQ(details.rope_scaling.empty()
+                  ? std::string("none")
+                  : fmt::format("{} {:g}{}",
+                                details.rope_scaling,
+                                details.rope_factor,
+                                details.is_usual ? "" : " unusual"),
+              parts[10])
+        << model.name << " " << model.flavor;
   }
   EXPECT_EQ(count, torchtitan_models().size());
 }

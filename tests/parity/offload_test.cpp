@@ -229,15 +229,6 @@ TEST_F(Offload, TakesNoMoreThanIsPredictedWhateverTheBuckets) {
     const char* plan;
     std::string states;
   };
-  const auto line = [](const RunConfig& config, int pp, const char* what) {
-    const StageMemory stage = predict_memory(config).at(pp);
-    for (const MemoryLine& each : stage.lines) {
-      if (each.what == what) {
-        return each.nbytes;
-      }
-    }
-    return int64_t{0};
-  };
   for (const Case& each : {Case{"dp1_zero2", kGradients},
                            Case{"dp2_zero2", kGradients},
                            Case{"dp2_pp2_zero3", kGradients},
@@ -254,21 +245,21 @@ TEST_F(Offload, TakesNoMoreThanIsPredictedWhateverTheBuckets) {
                       more};
         const RunConfig config = checked_tiny_run(overrides);
         run_of(overrides, 3, [&](Trainer& trainer, DeviceMesh& mesh) {
-          const int pp = mesh.coord().pp;
+          const StageMemory stage = predict_memory(config).at(mesh.coord().pp);
           const auto name = testing::Message()
                             << each.plan << " bucket " << bucket << " " << more;
-          const int64_t windows = line(config, pp, "windows");
+          const int64_t windows = stage.bytes_of(MemoryKind::kWindows);
           EXPECT_LE(trainer.trained().bucket_bytes(),
-                    line(config, pp, "buckets") + windows)
+                    stage.bytes_of(MemoryKind::kBuckets) + windows)
               << name;
           const MemoryBytes& largest = this_rank_memory().use().largest;
           EXPECT_LE(largest[MemoryCategory::kGradients],
-                    line(config, pp, "gradients") +
-                        line(config, pp, "buckets") + windows)
+                    stage.bytes_of(MemoryKind::kGradients) +
+                        stage.bytes_of(MemoryKind::kBuckets) + windows)
               << name;
           EXPECT_LE(largest[MemoryCategory::kParameters],
-                    line(config, pp, "parameters") +
-                        line(config, pp, "gathered") + windows +
+                    stage.bytes_of(MemoryKind::kParameters) +
+                        stage.bytes_of(MemoryKind::kGathered) + windows +
                         config.model.head_dim / 2 * int64_t{sizeof(float)})
               << name;
         });

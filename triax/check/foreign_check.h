@@ -26,4 +26,10 @@ ForeignReport check_pair(const ForeignConfig& first,
                          const ForeignConfig& second,
                          const ForeignContext& context = {});
 
+/// What --reference shows: whether the learning rate of a run has followed the
+/// batch of the run that it was made from, of any two systems. nullopt: it has,
+/// or nothing changed; a note "not-judged": one of them does not say enough.
+std::optional<Problem> compare_with_reference(const RunFacts& facts,
+                                              const RunFacts& reference);
+
 }  // namespace triax

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "triax/base/units.h"
+#include "triax/check/foreign_check.h"
 #include "triax/check/foreign_rules.h"
 
 namespace triax {
@@ -113,39 +116,16 @@ std::optional<int64_t> batch_of(const RunFacts& facts) {
 }
 
 void check_reference(ForeignFindings& findings) {
-  const RunFacts& facts = findings.facts;
   if (!findings.context.reference) {
     return;
   }
-  const RunFacts& other = *findings.context.reference;
-  const std::optional<int64_t> batch = batch_of(facts);
-  const std::optional<int64_t> other_batch = batch_of(other);
-  if (!batch || !other_batch || !facts.lr || !other.lr || *other_batch <= 0 ||
-      *batch <= 0) {
-    findings.not_judged(
-        "whether the learning rate follows the batch: both runs must say "
-        "their global batch and lr");
-    return;
+  std::optional<Problem> problem =
+      compare_with_reference(findings.facts, *findings.context.reference);
+  if (problem && problem->rule == "not-judged") {
+    findings.not_judged(problem->message);
+  } else if (problem) {
+    findings.add(*std::move(problem));
   }
-  const double times =
-      static_cast<double>(*batch) / static_cast<double>(*other_batch);
-  if (times == 1.0 || *facts.lr != *other.lr) {
-    return;
-  }
-  findings.warning(
-      "lr-not-scaled",
-      facts.lr.key,
-      fmt::format("the global batch is {} and was {} in {}, {:g} times as "
-                  "much, and the learning rate stayed {:g}",
-                  *batch,
-                  *other_batch,
-                  other.file,
-                  times,
-                  *facts.lr),
-      fmt::format("Adam: {:.3g} (by the square root); SGD: {:.3g}",
-                  *facts.lr * std::sqrt(times),
-                  *facts.lr * times),
-      Effect::kSilentlyDifferent);
 }
 
 // "3e4" for 3e-4: Adam moves each weight by about the rate in each step.
@@ -166,6 +146,43 @@ void check_rate(ForeignFindings& findings) {
 }
 
 }  // namespace
+
+std::optional<Problem> compare_with_reference(const RunFacts& facts,
+                                              const RunFacts& reference) {
+  const std::optional<int64_t> batch = batch_of(facts);
+  const std::optional<int64_t> other_batch = batch_of(reference);
+  if (!batch || !other_batch || !facts.lr || !reference.lr ||
+      *other_batch <= 0 || *batch <= 0) {
+    return Problem{Severity::kNote,
+                   "not-judged",
+                   "",
+                   {facts.file, 0, 0},
+                   "whether the learning rate follows the batch: both runs "
+                   "must say their global batch and lr"};
+  }
+  const double times =
+      static_cast<double>(*batch) / static_cast<double>(*other_batch);
+  if (times == 1.0 || *facts.lr != *reference.lr) {
+    return std::nullopt;
+  }
+  return Problem{
+      Severity::kWarning,
+      "lr-not-scaled",
+      facts.lr.key,
+      facts.lr.position,
+      fmt::format("the global batch is {} and was {} in {}, {:g} times as "
+                  "much, and the learning rate stayed {:g}",
+                  *batch,
+                  *other_batch,
+                  reference.file,
+                  times,
+                  *facts.lr),
+      fmt::format("Adam: {:.3g} (by the square root); SGD: {:.3g}",
+                  *facts.lr * std::sqrt(times),
+                  *facts.lr * times),
+      Effect::kSilentlyDifferent,
+      {}};
+}
 
 void check_foreign_choices(ForeignFindings& findings) {
   const Layout layout = layout_of(findings);

@@ -26,6 +26,8 @@ struct ForeignContext {
   /// Of a pair: what the file says whose layout this one is read in. What
   /// that file alone decides is judged there.
   std::optional<RunFacts> other = {};
+  /// The other half of such a pair: what is absent may be the JSON's.
+  bool is_of_pair = false;
   /// The system's version where it is not the table's: "0.14.5".
   std::string version = {};
   /// Somebody named the version: arguments of others are faults then.

@@ -315,6 +315,7 @@ ForeignReport check_pair(const ForeignConfig& first,
   ForeignContext others = context;
   others.version.clear();
   others.is_version_given = false;
+  others.is_of_pair = true;
   ForeignReport report = check_foreign(other, others);
   const ForeignReport inner = check_foreign(deepspeed, merged);
   const bool both = is_readable(report) && is_readable(inner) && merged.other;

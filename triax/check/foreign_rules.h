@@ -77,10 +77,12 @@ std::string_view model_argument(const ForeignFindings& findings);
 
 /// Names the stage of a pipeline that takes longest, from each one's layers,
 /// where a tenth of the stages' time or more is lost by waiting for it. The
-/// last one has the head, too.
+/// last one has the head, too. `fix`: the way out where layers cannot be moved
+/// from stage to stage.
 void note_slowest_stage(ForeignFindings& findings,
                         const std::string& key,
-                        const std::vector<int64_t>& layers);
+                        const std::vector<int64_t>& layers,
+                        const std::string& fix = "");
 
 /// Something a rule needs, and the argument that says it.
 struct Need {

@@ -199,20 +199,45 @@ void check_head_dim(ForeignFindings& findings) {
   }
 }
 
-// Layers of the fullest stage, and the emptiest.
+// DeepSpeed's partition_balanced gives the first stages one layer more.
+std::vector<int64_t> balanced_stages(int64_t layers, int64_t stages) {
+  std::vector<int64_t> each(static_cast<size_t>(stages), layers / stages);
+  for (int64_t i = 0; i < layers % stages; ++i) {
+    ++each[static_cast<size_t>(i)];
+  }
+  return each;
+}
+
 std::string uneven_text(int64_t layers, int64_t stages) {
   const int64_t most = divide_up(layers, stages);
+  const int64_t full = layers % stages;
   return fmt::format(
-      "{} layers over {} stages: {} of {} and {} of {}; every step "
-      "waits for the larger ones, so {:.0f} % of the time of the others is "
-      "lost",
+      "{} layers over {} stages: {} {} layers and {} {}, where the layers are "
+      "spread evenly; every step waits for the larger ones, so {:.0f} % of the "
+      "time of the others is lost",
       layers,
       stages,
-      counted(layers % stages, "stage"),
+      full == 1 ? "stage 1 has" : fmt::format("stages 1 to {} have", full),
       most,
-      stages - layers % stages,
+      stages - full == 1 ? "the last" : "the others",
       most - 1,
       100.0 / static_cast<double>(most));
+}
+
+void note_uneven_stages(ForeignFindings& findings,
+                        const std::string& key,
+                        int64_t layers,
+                        int64_t stages,
+                        bool is_interleaved) {
+  const std::string fix = fmt::format("use a pp of {}", dividing(layers));
+  const size_t num_before = findings.problems.size();
+  if (!is_interleaved && stages <= kMaxListed) {
+    note_slowest_stage(findings, key, balanced_stages(layers, stages), fix);
+  }
+  if (findings.problems.size() == num_before) {
+    findings.note(
+        "stages-fit", key, uneven_text(layers, stages), fix, Effect::kSlow);
+  }
 }
 
 // A first and a last stage of their own; those between them are equal.
@@ -265,11 +290,7 @@ void check_stages(ForeignFindings& findings,
                    fmt::format("use a pp of at most {}", *sizes.layers),
                    shape_effect(findings.config.system));
   } else if (*sizes.layers % stages != 0 && !is_listed) {
-    findings.note("stages-fit",
-                  key,
-                  uneven_text(*sizes.layers, stages),
-                  fmt::format("use a pp of {}", dividing(*sizes.layers)),
-                  Effect::kSlow);
+    note_uneven_stages(findings, key, *sizes.layers, stages, chunks > 1);
   } else {
     check_ends(findings, layout.pp, *sizes.layers);
   }

@@ -30,7 +30,8 @@ double head_in_layers(const ForeignFindings& findings) {
 
 void note_slowest_stage(ForeignFindings& findings,
                         const std::string& key,
-                        const std::vector<int64_t>& layers) {
+                        const std::vector<int64_t>& layers,
+                        const std::string& fix) {
   if (layers.size() < 2 || std::ranges::min(layers) < 0) {
     return;
   }
@@ -63,8 +64,9 @@ void note_slowest_stage(ForeignFindings& findings,
                       : "",
                   all,
                   100.0 * loss),
-      fmt::format("give it nearer to {:.0f} layers",
-                  std::max(1.0, mean - (has_head ? head : 0.0))),
+      !fix.empty() ? fix
+                   : fmt::format("give it nearer to {:.0f} layers",
+                                 std::max(1.0, mean - (has_head ? head : 0.0))),
       Effect::kSlow);
 }
 

@@ -13,17 +13,6 @@ namespace {
 
 constexpr int kMaxUnknown = 200;
 
-// Programs of Megatron-LM's own that add no arguments of their own.
-bool is_own_program(const std::string& script) {
-  static const std::string_view kPrograms[] = {"pretrain_gpt.py",
-                                               "pretrain_bert.py",
-                                               "pretrain_t5.py",
-                                               "pretrain_mamba.py",
-                                               "pretrain_hybrid.py"};
-  return std::find(std::begin(kPrograms), std::end(kPrograms), script) !=
-         std::end(kPrograms);
-}
-
 class KeyJudge {
  public:
   KeyJudge(ForeignFindings& findings, const MegatronArguments& args)
@@ -390,7 +379,7 @@ class KeyJudge {
 
   // A program of its own, or arguments alone, which name no other.
   bool is_for_megatron() const {
-    return args_.script().empty() || is_own_program(args_.script());
+    return args_.script().empty() || is_own_megatron_program(args_.script());
   }
 
   struct Slip {
@@ -406,67 +395,11 @@ class KeyJudge {
   int num_unknown_ = 0;
 };
 
-// What a run of an own program cannot begin without.
-struct Required {
-  std::string_view key;
-  std::vector<std::string_view> others;
-  const char* fix;
-};
-
-const std::vector<Required>& required_arguments() {
-  static const std::vector<Required> table = {
-      {"micro-batch-size", {"batch-size"}, "add --micro-batch-size 1"},
-      {"num-layers",
-       {"encoder-num-layers",
-        "hybrid-layer-pattern",
-        "hybrid-override-pattern",
-        "heterogeneous-layers-config-path",
-        "heterogeneous-layers-config-encoded-json"},
-       "add --num-layers"},
-      {"hidden-size", {}, "add --hidden-size"},
-      {"num-attention-heads", {}, "add --num-attention-heads"},
-      {"max-position-embeddings",
-       {"max-absolute-position-embeddings"},
-       "add --max-position-embeddings"},
-      {"seq-length", {"encoder-seq-length"}, "add --seq-length"},
-      {"train-iters",
-       {"train-samples", "skip-train", "train-tokens", "perform-rl-step"},
-       "add --train-iters or --train-samples"},
-      {"lr", {"skip-train"}, "add --lr"},
-  };
-  return table;
-}
-
 }  // namespace
 
 void check_megatron_keys(ForeignFindings& findings,
                          const MegatronArguments& args) {
   KeyJudge(findings, args).judge();
-}
-
-void check_megatron_required(ForeignFindings& findings,
-                             const MegatronArguments& args) {
-  if (!args.is_closed() || !is_own_program(args.script()) ||
-      args.is_deepspeed()) {
-    return;
-  }
-  for (const Required& required : required_arguments()) {
-    const bool is_there =
-        args.is_set(required.key) ||
-        std::any_of(required.others.begin(),
-                    required.others.end(),
-                    [&](std::string_view key) { return args.is_set(key); });
-    if (!is_there) {
-      findings.add({Severity::kError,
-                    "missing-argument",
-                    std::string(required.key),
-                    {findings.config.file, 0, 0},
-                    "it is not given, and Megatron-LM stops without it",
-                    required.fix,
-                    Effect::kRefused,
-                    {}});
-    }
-  }
 }
 
 }  // namespace triax

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "triax/check/foreign_findings.h"
 #include "triax/foreign/megatron_arguments_view.h"
@@ -27,9 +28,14 @@ std::span<const MegatronDemand> megatron_model_demands();
 std::span<const MegatronDemand> megatron_run_demands();
 std::span<const MegatronDemand> megatron_silent_changes();
 
+/// A training program of Megatron-LM's own, which adds no arguments.
+bool is_own_megatron_program(std::string_view script);
+
 // The rest, which is arithmetic. Each adds what it finds.
 void check_megatron_keys(ForeignFindings& findings,
                          const MegatronArguments& args);
+/// Arguments that Megatron-LM's own programs do not start without, the data's
+/// and the tokenizer's too.
 void check_megatron_required(ForeignFindings& findings,
                              const MegatronArguments& args);
 void check_megatron_pipeline(ForeignFindings& findings,

@@ -281,6 +281,59 @@ void check_no_rope(ForeignFindings& findings, const Args& args) {
   }
 }
 
+// RotaryEmbedding: an odd number of elements gets one frequency more than half
+// of it, and the angles are one wider than the head.
+void check_rotary(ForeignFindings& findings, const Args& args) {
+  const std::string kind = args.text("position-embedding-type").value_or("");
+  const bool has_rope = kind == "rope" || kind == "yarn" || kind == "mrope" ||
+                        args.is_on("use-rotary-position-embeddings");
+  const Number hidden = args.whole("hidden-size");
+  const Number heads = args.whole("num-attention-heads");
+  const Number channels = args.whole("kv-channels");
+  if (!has_rope) {
+    return;
+  }
+  if (args.is_on("multi-latent-attention")) {
+    const Number rotated = args.whole("qk-pos-emb-head-dim");
+    if (is_size(rotated) && *rotated % 2 != 0) {
+      findings.error("head-dim-odd",
+                     "qk-pos-emb-head-dim",
+                     fmt::format("RoPE turns pairs of a head's elements, and "
+                                 "{} are odd",
+                                 *rotated),
+                     fmt::format("use {}", *rotated + 1),
+                     Effect::kFailsLater);
+    }
+    return;
+  }
+  const bool is_given = args.is_set("kv-channels");
+  const bool is_derived = args.is_off("kv-channels") && is_size(hidden) &&
+                          is_size(heads) && *hidden % *heads == 0;
+  if (!is_derived && !is_size(channels)) {
+    return;
+  }
+  const int64_t dim = is_given ? *channels : *hidden / *heads;
+  const double share = args.number("rotary-percent").value_or(0.0);
+  if (dim % 2 == 0 || share < 1.0) {
+    return;  // a part of the head leaves room for the odd one
+  }
+  findings.error(
+      "head-dim-odd",
+      is_given ? "kv-channels" : "num-attention-heads",
+      is_given
+          ? fmt::format("RoPE turns pairs of a head's elements, and {} are odd",
+                        dim)
+          : fmt::format("hidden-size {} / num-attention-heads {} = {} elements "
+                        "a head, and RoPE turns pairs of them",
+                        *hidden,
+                        *heads,
+                        dim),
+      is_given ? fmt::format("use --kv-channels {}", dim + 1)
+               : fmt::format("use another number of heads, or --kv-channels {}",
+                             dim + 1),
+      Effect::kFailsLater);
+}
+
 }  // namespace
 
 void check_megatron_sizes(ForeignFindings& findings, const Args& args) {
@@ -301,6 +354,7 @@ void check_megatron_sizes(ForeignFindings& findings, const Args& args) {
   check_offload(findings, args);
   check_eval_batch(findings, args);
   check_no_rope(findings, args);
+  check_rotary(findings, args);
 }
 
 }  // namespace triax

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "triax/base/saturating.h"
+#include "triax/check/foreign_rules.h"
 #include "triax/check/nanotron_rules.h"
 #include "triax/foreign/nanotron.h"
 #include "triax/foreign/text_cursor.h"
@@ -30,7 +31,8 @@ void check_positive(ForeignFindings& findings) {
                           "tokens.train_steps",
                           "tokens.micro_batch_size",
                           "tokens.batch_accumulation_per_replica",
-                          "checkpoints.checkpoint_interval"}) {
+                          "checkpoints.checkpoint_interval",
+                          "logging.iteration_step_info_interval"}) {
     const Whole value = whole_at(findings.config, key);
     if (value && *value < 1) {
       findings.error("out-of-range",
@@ -85,6 +87,32 @@ void check_heads(ForeignFindings& findings) {
   }
 }
 
+// The classes of the positions assert it, or multiply by angles that are one
+// element wider than the head.
+void check_rotary(ForeignFindings& findings) {
+  const int64_t hidden = findings.facts.hidden.value_or(0);
+  const int64_t heads = findings.facts.heads.value_or(0);
+  const std::string name = nanotron_model_class(findings.config);
+  const bool has_rope =
+      name == "llama" || name == "qwen2" ||
+      (name == "starcoder2" &&
+       flag_at(findings.config, kModel + "use_rotary_embeddings")
+           .value_or(false));
+  if (!has_rope || hidden < 1 || heads < 1 || hidden % heads != 0 ||
+      hidden / heads % 2 == 0) {
+    return;
+  }
+  findings.error("head-dim-odd",
+                 kModel + "num_attention_heads",
+                 fmt::format("hidden_size {} / num_attention_heads {} = {} "
+                             "elements a head, and RoPE turns pairs of them",
+                             hidden,
+                             heads,
+                             hidden / heads),
+                 "use another number of heads, or another hidden_size",
+                 Effect::kFailsLater);
+}
+
 // Sequences are cut over cp, and under REDUCE_SCATTER over tp.
 void check_sequence(ForeignFindings& findings) {
   const RunFacts& facts = findings.facts;
@@ -107,6 +135,46 @@ void check_sequence(ForeignFindings& findings) {
                              std::max<int64_t>(1, length / parts) * parts,
                              saturating_round_up(length, parts)),
                  Effect::kFailsLater);
+}
+
+// models/base.py: the blocks in their order, each on the stage whose share of
+// the costs it still begins in; the costs are those of get_block_compute_costs.
+void check_stages(ForeignFindings& findings) {
+  const RunFacts& facts = findings.facts;
+  const std::string name = nanotron_model_class(findings.config);
+  const auto size = [](const Whole& fact) {
+    return static_cast<double>(
+        std::clamp<int64_t>(fact.value_or(0), 0, kMaxDegree));
+  };
+  const int64_t pp = facts.pp.value_or(1);
+  const int64_t layers = facts.layers.value_or(0);
+  const double hidden = size(facts.hidden);
+  const double ffn = size(facts.ffn);
+  const double head = size(facts.vocabulary) * hidden;
+  if ((name != "llama" && name != "qwen2") || pp < 2 || layers < pp ||
+      layers > kMaxDegree || hidden < 1 || ffn < 1 || head < 1 ||
+      facts.experts.value_or(0) > 0) {
+    return;
+  }
+  const double layer = 4 * hidden * hidden + 3 * ffn * hidden;
+  const double share =
+      (static_cast<double>(layers) * layer + head) / static_cast<double>(pp);
+  std::vector<int64_t> stages(static_cast<size_t>(pp), 0);
+  size_t stage = 0;
+  double done = 0.0;
+  for (int64_t i = 0; i < layers; ++i) {
+    ++stages[stage];
+    done += layer;
+    stage += done > share * static_cast<double>(stage + 1) ? 1 : 0;
+  }
+  // The head lies on the last stage, but beside few layers of a large one.
+  if (stage + 1 == stages.size()) {
+    note_slowest_stage(findings,
+                       "parallelism.pp",
+                       stages,
+                       "use a smaller pp, or more layers: nanotron spreads "
+                       "them itself");
+  }
 }
 
 void check_experts(ForeignFindings& findings) {
@@ -180,6 +248,8 @@ void check_nanotron_model(ForeignFindings& findings) {
   check_positive(findings);
   check_tp_mode(findings);
   check_heads(findings);
+  check_rotary(findings);
+  check_stages(findings);
   check_sequence(findings);
   check_experts(findings);
   check_attention(findings);

@@ -365,6 +365,75 @@ void check_stages(ForeignFindings& findings) {
   }
 }
 
+// trainer.py has no validation: what would start one is commented out.
+void check_validation(ForeignFindings& findings) {
+  const std::string key = "tokens.val_check_interval";
+  const Whole every = whole_at(findings.config, key);
+  if (every && *every >= 0) {
+    findings.note("ignored-key",
+                  key,
+                  *every == 0 ? "0 is no interval, and nanotron's trainer has "
+                                "no validation that would read it"
+                              : "nanotron's trainer has no validation that "
+                                "would read it",
+                  "use -1",
+                  Effect::kIgnored);
+  }
+}
+
+bool takes_texts(const ConfigTable& data) {
+  const ConfigValue* value = find_value(data, "dataset.hf_dataset_or_datasets");
+  return value != nullptr && !std::holds_alternative<ForeignValue>(value->data);
+}
+
+// Whether some data are texts of the package datasets.
+bool needs_tokenizer(const ForeignFindings& findings) {
+  const ConfigValue* data = findings.value("data");
+  const ConfigValue* stages = findings.value("data_stages");
+  const auto* single =
+      data == nullptr ? nullptr : std::get_if<ConfigTable>(&data->data);
+  const auto* list =
+      stages == nullptr ? nullptr : std::get_if<ConfigArray>(&stages->data);
+  if (single != nullptr && takes_texts(*single)) {
+    return true;
+  }
+  return list != nullptr &&
+         std::ranges::any_of(*list, [](const ConfigValue& stage) {
+           const auto* table = std::get_if<ConfigTable>(&stage.data);
+           const ConfigValue* held =
+               table == nullptr ? nullptr : find_value(*table, "data");
+           const auto* inner = held == nullptr
+                                   ? nullptr
+                                   : std::get_if<ConfigTable>(&held->data);
+           return inner != nullptr && takes_texts(*inner);
+         });
+}
+
+// run_train.py: the data loader of texts asks for its name.
+void check_tokenizer(ForeignFindings& findings) {
+  const std::string key = "tokenizer.tokenizer_name_or_path";
+  const bool is_required =
+      is_old_nanotron(findings.config) && !findings.is_set("tokenizer");
+  if (word_at(findings.config, key) || is_required ||
+      !needs_tokenizer(findings)) {
+    return;
+  }
+  const ConfigValue* value = findings.value(key);
+  if (value != nullptr && !std::holds_alternative<ForeignValue>(value->data)) {
+    return;  // of another type, which is said
+  }
+  findings.add({Severity::kError,
+                "missing-key",
+                key,
+                value == nullptr ? Position{findings.config.file, 0, 0}
+                                 : value->position,
+                "the data are texts (hf_dataset_or_datasets), and there is no "
+                "tokenizer for them: run_train.py stops before the first step",
+                "tokenizer: {tokenizer_name_or_path: NAME OR FOLDER}",
+                Effect::kFailsLater,
+                {}});
+}
+
 void check_precision(ForeignFindings& findings) {
   if (findings.facts.precision.value_or("") == "fp16") {
     findings.warning("precision-conflict",
@@ -387,6 +456,8 @@ void check_nanotron_training(ForeignFindings& findings) {
   check_profiler(findings);
   check_stages(findings);
   check_precision(findings);
+  check_validation(findings);
+  check_tokenizer(findings);
 }
 
 }  // namespace triax

@@ -24,6 +24,19 @@ int64_t replicas(const ForeignFindings& findings) {
       torchtitan_whole(findings.config, kReplicas), 1, 1 << 20);
 }
 
+// ParallelDims._validate: what the table's bounds let through.
+void check_shards(ForeignFindings& findings) {
+  const Whole shards = whole_at(findings.config, kShards);
+  if (shards && *shards == 0) {
+    findings.error("out-of-range",
+                   kShards,
+                   "0 is no degree: it is 1 or more, or -1 for all the ranks "
+                   "that the other degrees leave",
+                   "use -1, or 1 for no sharding",
+                   Effect::kFailsLater);
+  }
+}
+
 // ParallelDims._validate, where the shards are what is left. The product of
 // given degrees is a rule of all systems.
 void check_world(ForeignFindings& findings) {
@@ -252,6 +265,7 @@ void check_load_balancer(ForeignFindings& findings) {
 }  // namespace
 
 void check_torchtitan_layout(ForeignFindings& findings) {
+  check_shards(findings);
   check_world(findings);
   check_plain_replicas(findings);
   check_experts(findings);

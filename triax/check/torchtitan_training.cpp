@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "triax/base/saturating.h"
 #include "triax/check/torchtitan_rules.h"
+#include "triax/config/nearest.h"
+#include "triax/foreign/text_cursor.h"
 #include "triax/foreign/torchtitan.h"
 
 namespace triax {
@@ -279,6 +282,72 @@ void check_profiler(ForeignFindings& findings) {
        fmt::format("use {} or more", warmup + active));
 }
 
+// text_datasets.py: DATASETS, which a user may have extended.
+void check_dataset(ForeignFindings& findings, const std::string& section) {
+  const std::string key = section + ".dataset";
+  static const std::vector<std::string_view> known = {
+      "c4", "c4_test", "c4_validation"};
+  const TorchTitanModel* model = torchtitan_model(findings.config);
+  const Word given = word_at(findings.config, key);
+  const std::string name = lower(given.value_or("c4"));
+  const bool brings_its_own =
+      !torchtitan_word(findings.config, "experimental.custom_import").empty() ||
+      !torchtitan_word(findings.config, "job.custom_config_module").empty();
+  if (!given || model == nullptr || brings_its_own ||
+      std::ranges::find(known, name) != known.end()) {
+    return;
+  }
+  const std::string near = nearest(name, known);
+  // Who says where its files lie has most likely added it.
+  const bool has_path = findings.is_set(key + "_path");
+  findings.add({!near.empty() ? Severity::kError
+                : has_path    ? Severity::kNote
+                              : Severity::kWarning,
+                "unknown-value",
+                key,
+                {},
+                fmt::format("{} is none of {}, and TorchTitan stops unless its "
+                            "text_datasets.py was given it",
+                            in_quotes(*given),
+                            fmt::join(known, ", ")),
+                near.empty()
+                    ? "use one of them (dataset_path says where its files "
+                      "are), or add yours to DATASETS"
+                    : fmt::format("did you mean \"{}\"?", near),
+                Effect::kFailsLater,
+                {}});
+}
+
+// parallelize.py and loss.py look for "model" and "loss".
+void check_compile(ForeignFindings& findings) {
+  static const std::vector<std::string_view> known = {"model", "loss"};
+  const std::string key = "compile.components";
+  const ConfigValue* value = findings.value(key);
+  const auto* items =
+      value == nullptr ? nullptr : std::get_if<ConfigArray>(&value->data);
+  if (items == nullptr || !torchtitan_flag(findings.config, "compile.enable")) {
+    return;
+  }
+  for (const ConfigValue& item : *items) {
+    const auto* word = std::get_if<std::string>(&item.data);
+    if (word == nullptr || std::ranges::find(known, *word) != known.end()) {
+      continue;
+    }
+    const std::string near = nearest(*word, known);
+    findings.add(
+        {Severity::kWarning,
+         "unknown-value",
+         key,
+         item.position,
+         fmt::format("{} is neither \"model\" nor \"loss\", and "
+                     "nothing is compiled for it",
+                     in_quotes(*word)),
+         near.empty() ? "remove it" : fmt::format("did you mean \"{}\"?", near),
+         Effect::kIgnored,
+         {}});
+  }
+}
+
 void check_other_programs(ForeignFindings& findings) {
   if (torchtitan_flag(findings.config, "fault_tolerance.enable")) {
     findings.note("no-effect",
@@ -308,6 +377,11 @@ void check_torchtitan_training(ForeignFindings& findings) {
   check_checkpoints(findings);
   check_validation(findings);
   check_profiler(findings);
+  check_dataset(findings, "training");
+  if (torchtitan_flag(findings.config, "validation.enable")) {
+    check_dataset(findings, "validation");
+  }
+  check_compile(findings);
   check_other_programs(findings);
 }
 

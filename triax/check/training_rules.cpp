@@ -145,6 +145,16 @@ void check_rates(Findings& findings) {
         fmt::format("min_lr {} is above lr {}", optimizer.min_lr, optimizer.lr),
         fmt::format("use at most {}", optimizer.lr));
   }
+  // "3e4" for 3e-4.
+  if (optimizer.name == "adamw" && optimizer.lr >= 1.0) {
+    findings.warning(
+        "out-of-range",
+        "optimizer.lr",
+        fmt::format("Adam moves each weight by about {:g} in every step, where "
+                    "weights are a few hundredths",
+                    optimizer.lr),
+        "use 1e-3 or less: is the exponent's sign missing?");
+  }
   const bool has_group_lr = std::any_of(
       optimizer.group.begin(), optimizer.group.end(), [](const auto& group) {
         return group.lr.has_value();

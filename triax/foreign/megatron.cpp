@@ -345,6 +345,7 @@ ForeignConfig read_megatron_words(const std::vector<std::string>& words) {
     }
     const MegatronRun& candidate = candidates[0];
     launch = read_launch(candidate.command(), {}, position_of);
+    launch.push_back({"words", position_of(0), {true, position_of(0)}});
     add_open_arguments(
         read_arguments(
             runs.runs[0].fields, candidate.first_argument, position_of, config),

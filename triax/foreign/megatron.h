@@ -20,8 +20,8 @@ namespace triax {
 /// script does not say what it gets ("$1", something set under a condition).
 /// Two tables come before them: "launch" (script, nodes, ranks-per-node,
 /// world, open: words that may be more arguments, defaults: keys whose value
-/// the caller may replace) and "environment" (what is
-/// exported).
+/// the caller may replace, words: they are a command line's) and "environment"
+/// (what is exported).
 
 /// How much it looks like a script or a list of Megatron-LM arguments.
 int megatron_likeness(std::string_view file_name, std::string_view text);

@@ -43,6 +43,8 @@ MegatronArguments::MegatronArguments(const ForeignConfig& config)
       script_ = after_last_slash(*name);
     }
   }
+  is_command_line_ =
+      script_.empty() && find_value(config.table, "launch.words") != nullptr;
   if (const ConfigValue* open = find_value(config.table, "launch.open")) {
     why_open_ = value_text(*open) + " may hold more arguments";
   } else if (is_set("yaml-cfg")) {

@@ -51,6 +51,8 @@ class MegatronArguments {
   const std::string& why_open() const { return why_open_; }
   /// The script's name without its folder; empty: not known.
   const std::string& script() const { return script_; }
+  /// They are all of a command line, whose program is not named.
+  bool is_command_line() const { return is_command_line_; }
 
  private:
   const ConfigValue* find(std::string_view key) const;
@@ -59,6 +61,7 @@ class MegatronArguments {
   std::unordered_map<std::string_view, const ConfigValue*> values_;
   std::string script_;
   std::string why_open_;
+  bool is_command_line_ = false;
   bool is_deepspeed_ = false;
   bool is_closed_ = true;
 };

@@ -193,6 +193,13 @@ std::vector<NamedFact> parse_model_details(std::string_view text,
   return details.take();
 }
 
+std::string open_model_detail(std::string_view name) {
+  return name == "mistral-7b"
+             ? "rope_theta: mistral-7b's first release has 10000, the later "
+               "ones 1000000: give the config.json of yours as --model"
+             : "";
+}
+
 std::vector<NamedFact> load_model_details(const std::string& name_or_path) {
   std::error_code error;
   const std::filesystem::path path(name_or_path);

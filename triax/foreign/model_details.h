@@ -16,6 +16,10 @@ namespace triax {
 /// and gpt2. What is not known is left out. Throws Error.
 std::vector<NamedFact> load_model_details(const std::string& name_or_path);
 
+/// What of these a name leaves open, because its releases differ, in a
+/// sentence; empty: nothing.
+std::string open_model_detail(std::string_view name);
+
 /// The same for the text of a config.json.
 std::vector<NamedFact> parse_model_details(std::string_view text,
                                            const std::string& file);

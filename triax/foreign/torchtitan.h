@@ -41,16 +41,20 @@ struct TorchTitanModel {
 /// again from the package.
 std::span<const TorchTitanModel> torchtitan_models();
 
-/// What is no size of a dense model that TorchTitan ships.
+/// What is no size of a model that TorchTitan ships.
 struct TorchTitanDetails {
   double norm_eps = 0;
   double rope_theta = 0;
-  bool has_llama3_scaling = false;  // factor 8, 1, 4, over 8192 positions
+  std::string_view rope_scaling = {};  // "llama3", "yarn"; empty: none
+  double rope_factor = 0;
+  /// llama3's other numbers are those of Llama 3.1: 1, 4, over 8192 positions.
+  bool is_usual = true;
+  /// Scaled only for longer sequences; 0: always.
+  int64_t scaled_beyond = 0;
 };
 
-/// Of llama3 and qwen3; nullopt: of the others it is not known.
-std::optional<TorchTitanDetails> torchtitan_details(
-    const TorchTitanModel& model);
+/// As the package's model_args have it; torchtitan_keys.py compares.
+TorchTitanDetails torchtitan_details(const TorchTitanModel& model);
 
 /// nullptr: another model, or one of the user's own.
 const TorchTitanModel* torchtitan_model(const ForeignConfig& config);

@@ -365,17 +365,24 @@ const TorchTitanModel* torchtitan_model(const ForeignConfig& config) {
   return nullptr;
 }
 
-// models/llama3/model/args.py and models/qwen3/__init__.py.
-std::optional<TorchTitanDetails> torchtitan_details(
-    const TorchTitanModel& model) {
+// models/*/__init__.py and the defaults of models/*/model/args.py. DeepSeek's
+// model.py scales for sequences beyond original_seq_len alone.
+TorchTitanDetails torchtitan_details(const TorchTitanModel& model) {
   if (model.name == "llama3") {
-    return TorchTitanDetails{1e-5, 5e5, true};
+    return {1e-5, 5e5, "llama3", 8};
   }
-  if (model.name == "qwen3") {
-    return TorchTitanDetails{
-        1e-6, model.flavor == "235B-A22B" ? 5e6 : 1e6, false};
+  if (model.name == "llama4") {
+    const bool is_scaled = !model.flavor.starts_with("17bx128e");
+    return is_scaled ? TorchTitanDetails{1e-5, 5e5, "llama3", 16, false}
+                     : TorchTitanDetails{1e-5, 5e5};
   }
-  return std::nullopt;
+  if (model.name == "deepseek_v3") {
+    return {1e-5, 1e4, "yarn", 40, true, 4096};
+  }
+  if (model.name == "gpt_oss") {
+    return {1e-5, 1.5e5, "yarn", 32};
+  }
+  return {1e-6, model.flavor == "235B-A22B" ? 5e6 : 1e6};  // qwen3
 }
 
 const TorchTitanSchedule* torchtitan_schedule(std::string_view name) {

@@ -244,8 +244,8 @@ class MoreFacts {
         add("linear_bias", false, {"model.name"}, false);
         add("qkv_bias", false, {"model.name"}, false);
         add("qk_norm", is_qwen, {"model.name"}, false);
-        add_titan_details(*torchtitan_details(*model));
       }
+      add_titan_details(torchtitan_details(*model));
     } else {
       add("architecture",
           torchtitan_word(config_, "model.name"),
@@ -285,10 +285,13 @@ class MoreFacts {
     const Keys keys = {"model.name", "model.flavor"};
     add("norm_eps", details.norm_eps, keys, false);
     add("rope_theta", details.rope_theta, keys, false);
-    if (details.has_llama3_scaling) {
-      add("rope_scaling", "llama3", keys, false);
-      add("rope_factor", RopeScaling{}.factor, keys, false);
-      add("rope_is_usual", true, {}, true);
+    if (!details.rope_scaling.empty() &&
+        facts_.sequence.value_or(0) > details.scaled_beyond) {
+      add("rope_scaling", std::string(details.rope_scaling), keys, false);
+      add("rope_factor", details.rope_factor, keys, false);
+      if (details.rope_scaling == "llama3") {
+        add("rope_is_usual", details.is_usual, {}, details.is_usual);
+      }
     }
   }
 

@@ -294,20 +294,20 @@ bool is_detail(const std::string& name) {
 // The shipped model's own, which no key changes.
 void write_detail(TargetWriter& out, const NamedFact& fact) {
   const TorchTitanModel* model = model_like(out);
-  const auto details =
-      model == nullptr ? std::nullopt : torchtitan_details(*model);
-  if (!details) {
+  if (model == nullptr) {
     out.lose("it belongs to the model's code: register yours");
     return;
   }
-  const bool is_scaled = details->has_llama3_scaling;
+  const TorchTitanDetails details = torchtitan_details(*model);
   const bool is_so =
-      fact.name == "norm_eps"       ? fact.value == Json(details->norm_eps)
-      : fact.name == "rope_theta"   ? fact.value == Json(details->rope_theta)
-      : fact.name == "rope_scaling" ? is_scaled && fact.value == Json("llama3")
+      fact.name == "norm_eps"       ? fact.value == Json(details.norm_eps)
+      : fact.name == "rope_theta"   ? fact.value == Json(details.rope_theta)
+      : fact.name == "rope_scaling" ? fact.value == Json(details.rope_scaling)
       : fact.name == "rope_factor"
-          ? is_scaled && out.real("rope_factor", 0) == RopeScaling{}.factor
-          : is_scaled && fact.value == Json(true);
+          ? !details.rope_scaling.empty() &&
+                out.real("rope_factor", 0) == details.rope_factor
+          : details.rope_scaling == "llama3" &&
+                fact.value == Json(details.is_usual);
   if (is_so) {
     out.imply();
   } else {

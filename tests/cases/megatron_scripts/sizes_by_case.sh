@@ -35,4 +35,5 @@ run pretrain_gpt.py --num-layers $LAYERS --hidden-size $HIDDEN \
   --tensor-model-parallel-size $TP --pipeline-model-parallel-size $PP $SP_ARGS \
   --micro-batch-size 1 --global-batch-size 128 --train-iters 100 --lr 1e-4 \
   --position-embedding-type rope --mock-data --bf16 \
+  --tokenizer-type NullTokenizer --vocab-size 32000 \
   "${EXTRA[@]}"
