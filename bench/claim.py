@@ -41,6 +41,9 @@ class Claim:
     rounds: int = 5
     # Pairs of sides that must start with like losses: they do the same work.
     alike: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    # Pairs of sides and the keys of which both have the same in each round.
+    equal: list[tuple[str, str, list[str]]] = dataclasses.field(
+        default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
 
 

@@ -4,6 +4,7 @@ import shutil
 
 import sides
 from claim import LLAMA, Claim, Point, model_of, require_step_programs, steps_of
+from offload_memory import offload_memory
 from sides import (PEER, TRIAX, collectives_side, first_step_side, peer_side,
                    program_side, require, triax_side)
 from zero_claims import zero, zero_memory, zero_peers
@@ -241,4 +242,5 @@ def offload(is_quick):
 
 CLAIMS = {claim.__name__: claim for claim in (
     step_one_rank, step_dp2, step_tp2, step_pp2, layouts, zero, zero_peers,
-    zero_memory, memory_modes, collectives, first_step, overlap, offload)}
+    zero_memory, memory_modes, collectives, first_step, overlap, offload,
+    offload_memory)}

@@ -238,6 +238,9 @@ class Session {
         metrics->write(record);
       }
       show(record, line);
+      if (options_.on_step) {
+        options_.on_step(trainer);
+      }
       if (agree_to_stop()) {
         if (mesh_.rank() == 0) {
           log_warning("stopped on request after step ",

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "triax/comm/board.h"
 #include "triax/comm/group.h"
 #include "triax/config/run_config.h"
+#include "triax/train/trainer.h"
 
 namespace triax {
 
@@ -14,6 +16,8 @@ struct SessionOptions {
   /// Where metrics.jsonl goes; must exist.
   std::string run_dir;
   bool is_quiet = false;
+  /// Called on every rank after each step.
+  std::function<void(Trainer&)> on_step = {};
 };
 
 /// Trains a whole run on this rank: the body of `triax train`. Every rank of
