@@ -66,5 +66,6 @@ int run_or_say(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   triax::open_standard_streams();
+  triax::let_large_writes_fail();
   return triax::finish_standard_output(run_or_say(argc, argv));
 }

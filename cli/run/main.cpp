@@ -108,6 +108,7 @@ Arguments parse(int argc, char** argv, CLI::App& app) {
 
 int main(int argc, char** argv) {
   triax::open_standard_streams();
+  triax::let_large_writes_fail();
   triax::install_tracking_allocator();
   CLI::App app(
       "Loads LibTorch and forks the ranks of a run. triax starts it; people "

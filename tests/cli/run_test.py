@@ -445,6 +445,16 @@ class RunTest(unittest.TestCase):
                          r'"spill"')
         self.assertFalse(self.path("out").exists())
 
+    def test_a_limit_of_file_sizes_is_an_error_and_no_signal(self):
+        for blocks, name in (0, r"run\.toml"), (8, "of the optimizer state"):
+            result = subprocess.run(
+                ["bash", "-c", f'ulimit -f {blocks}; exec "$@"', "_", TRIAX,
+                 "train", "run.toml", f"run.dir=out{blocks}",
+                 "memory.offload=nvme"],
+                cwd=self.folder, capture_output=True, text=True, timeout=300)
+            self.assertIn(result.returncode, (1, 2), result.stderr)
+            self.assertRegex(result.stderr, f"{name}.*File too large")
+
     def test_verify_proves_the_split(self):
         result = self.triax("verify", "run.toml", "training.precision=fp64")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -23,6 +24,10 @@ void open_standard_streams() {
       static_cast<void>(opened);
     }
   }
+}
+
+void let_large_writes_fail() {
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 int finish_standard_output(int exit_code) {

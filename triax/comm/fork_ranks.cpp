@@ -221,7 +221,8 @@ int fork_ranks(const ForkOptions& options,
   }
   std::cout.flush();
   std::fflush(nullptr);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+  // SIGXFSZ: a write beyond the limit of a file's size is to fail instead.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXFSZ}) {
     signal(number, SIG_IGN);
   }
   Ranks ranks(options);

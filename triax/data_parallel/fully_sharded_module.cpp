@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "triax/data_parallel/fully_sharded_module.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -18,6 +19,7 @@
 #include "triax/data_parallel/module_units.h"
 #include "triax/data_parallel/replica_gradients.h"
 #include "triax/data_parallel/sharded_parameters.h"
+#include "triax/memory/storage_watch.h"
 #include "triax/memory/tracker.h"
 #include "triax/mesh/tensor_group.h"
 
@@ -40,6 +42,18 @@ void take_over(Group& group, const at::Tensor& tensor) {
 
 void check_parameter(const ModuleParameter& parameter) {
   const at::Tensor& tensor = parameter.tensor;
+  if (tensor.has_storage() && StorageWatch::is_watched(tensor)) {
+    throw Error("parameter ",
+                parameter.path,
+                " is split by another FullyShardedModule; unshard() that "
+                "first");
+  }
+  if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+    throw Error("parameter ",
+                parameter.path,
+                " has several elements in one place of memory (expand()): "
+                "register its clone()");
+  }
   if (!tensor.is_cpu()) {
     throw Error("parameter ",
                 parameter.path,
@@ -56,6 +70,39 @@ void check_parameter(const ModuleParameter& parameter) {
                 c10::toString(tensor.scalar_type()),
                 ": trained parameters of a FullyShardedModule are fp32 or "
                 "fp64; keep the module in fp32 and use autocast");
+  }
+}
+
+/// Such would be torn apart, each with memory and updates of its own.
+void check_no_shared_memory(const std::vector<ModuleUnit>& units) {
+  struct Extent {
+    const std::byte* begin;
+    const std::byte* end;
+    const std::string* path;
+  };
+  std::vector<Extent> extents;
+  for (const ModuleUnit& unit : units) {
+    for (const ModuleParameter& parameter : unit.parameters) {
+      const at::Tensor& tensor = parameter.tensor;
+      if (tensor.numel() > 0) {
+        const auto* const begin =
+            static_cast<const std::byte*>(tensor.const_data_ptr());
+        extents.push_back({begin, begin + tensor.nbytes(), &parameter.path});
+      }
+    }
+  }
+  std::sort(extents.begin(),
+            extents.end(),
+            [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i].begin < extents[i - 1].end) {
+      throw Error("parameters ",
+                  *extents[i - 1].path,
+                  " and ",
+                  *extents[i].path,
+                  " share memory and are not one tensor: register one and the "
+                  "same tensor, or clone() one of them");
+    }
   }
 }
 
@@ -160,10 +207,14 @@ FullyShardedModule::FullyShardedModule(torch::nn::Module& module,
   }
   const std::vector<ModuleUnit> units =
       in_order_of_backward(units_of_module(module, options.units));
+  for (const ModuleUnit& unit : units) {
+    std::for_each(
+        unit.parameters.begin(), unit.parameters.end(), check_parameter);
+  }
+  check_no_shared_memory(units);
   std::map<at::ScalarType, std::vector<ModuleUnit>> by_dtype;
   for (const ModuleUnit& unit : units) {
     for (const ModuleParameter& parameter : unit.parameters) {
-      check_parameter(parameter);
       take_over(group_, parameter.tensor);
       auto& same = by_dtype[parameter.tensor.scalar_type()];
       if (same.empty() || same.back().name != unit.name) {
@@ -348,7 +399,7 @@ WholeParameters FullyShardedModule::gather_all() {
 void FullyShardedModule::release_all() {
   --num_whole_;
   for (const auto& part : parts_) {
-    part->values->release_all();
+    part->values->release_all(/*may_be_written=*/true);
   }
 }
 

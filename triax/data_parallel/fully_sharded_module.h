@@ -83,7 +83,8 @@ class WholeParameters {
 /// - Parameters outside of operations: data_ptr() and its kin throw, unless
 ///   gather_all() is alive. Sizes, names and types are there all the time.
 /// - Writes: what operations write into parameters is kept if every rank
-///   writes the same.
+///   writes the same; what is written through pointers or Tensor::data(), which
+///   LibTorch does not count, within gather_all() alone.
 /// - Buffers stay whole and each rank's own; those of a BatchNorm follow the
 ///   rank's rows.
 /// - A parameter that gets no gradient in a step is updated with 0, as in a
@@ -99,8 +100,9 @@ class FullyShardedModule {
   /// Takes over the module's parameters, of which those that require a gradient
   /// now are trained. All ranks begin with rank 0's parameters and buffers.
   /// Throws Error for a pattern that fits no submodule, a negative prefetch, a
-  /// trained parameter that is neither fp32 nor fp64, and a dtype that does not
-  /// travel. `group` must outlive this.
+  /// trained parameter that is neither fp32 nor fp64, a dtype that does not
+  /// travel, parameters that share memory without being one tensor, and those
+  /// that another FullyShardedModule has. `group` must outlive this.
   FullyShardedModule(torch::nn::Module& module,
                      Group& group,
                      FullyShardedOptions options = {});

@@ -144,7 +144,12 @@ bool ShardedGradients::has_late_gradients() const {
 }
 
 void ShardedGradients::before_adding(int parameter) {
-  TRIAX_CHECK(is_running_, "a gradient outside before_ and after_backward()");
+  if (!is_running_) {
+    throw Error(
+        "a gradient of parameters that are split over ranks came outside of "
+        "their own backward pass, which would lose it: call "
+        "FullyShardedModule::backward(loss), not loss.backward()");
+  }
   const int bucket = bucket_of_[parameter];
   if (!open_[bucket].defined()) {
     open(bucket);

@@ -53,7 +53,15 @@ ShardedParameters::ShardedParameters(UnitLayout layout,
       [this](std::span<const int> units) { after_operation(units); });
 }
 
-ShardedParameters::~ShardedParameters() = default;
+ShardedParameters::~ShardedParameters() {
+  watch_.reset();
+  for (size_t u = 0; u < units_.size(); ++u) {
+    units_[u].works.clear();  // waits
+    units_[u].storage.free("the parameters of " + layout_.units[u].name +
+                           " are gone with what split them over ranks (zero "
+                           "3); call its unshard() before it ends");
+  }
+}
 
 std::string ShardedParameters::why_not(int unit) const {
   return "the parameters of " + layout_.units[unit].name + " are split over " +
@@ -370,10 +378,15 @@ void ShardedParameters::gather_all() {
   }
 }
 
-void ShardedParameters::release_all() {
+void ShardedParameters::release_all(bool may_be_written) {
   const std::lock_guard lock(mutex_);
-  for (Unit& unit : units_) {
+  for (size_t u = 0; u < units_.size(); ++u) {
+    Unit& unit = units_[u];
     --unit.num_users;
+    if (may_be_written && unit.storage.is_filled()) {
+      keep_own(static_cast<int>(u));
+      unit.version = version_of(unit);
+    }
   }
   give_back_unused({});
   spare_.clear();

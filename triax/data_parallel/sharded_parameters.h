@@ -82,7 +82,9 @@ class ShardedParameters {
 
   /// Gathers all units until release_all(). Every rank must call both.
   void gather_all();
-  void release_all();
+  /// `may_be_written`: also past what LibTorch counts (a pointer, data()), so
+  /// each rank keeps its part of the values as they are now.
+  void release_all(bool may_be_written = false);
   /// Gathers a unit as an operation does that uses it.
   void use(int unit);
   /// Gathers one unit for good, whatever its shards become.

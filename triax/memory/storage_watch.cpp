@@ -95,6 +95,11 @@ class Registry {
     entries_.erase(storage);
   }
 
+  bool contains(const c10::StorageImpl* storage) const {
+    const std::shared_lock lock(mutex_);
+    return entries_.contains(storage);
+  }
+
   void find(const at::TensorImpl& tensor, Uses& uses) const {
     if (!tensor.has_storage()) {
       return;
@@ -199,6 +204,10 @@ StorageWatch::~StorageWatch() {
 void StorageWatch::add(const at::Tensor& tensor, int key) {
   TRIAX_CHECK(tensor.has_storage(), "a tensor without a storage");
   registry().add(tensor.storage().unsafeGetStorageImpl(), state_, key);
+}
+
+bool StorageWatch::is_watched(const at::Tensor& tensor) {
+  return registry().contains(tensor.storage().unsafeGetStorageImpl());
 }
 
 void StorageWatch::remove(const c10::Storage& storage) {

@@ -39,6 +39,9 @@ class StorageWatch {
   /// in no other watch.
   void add(const at::Tensor& tensor, int key);
 
+  /// Whether the tensor's storage is in any watch.
+  static bool is_watched(const at::Tensor& tensor);
+
   /// No longer: the storage may end now.
   void remove(const c10::Storage& storage);
 
