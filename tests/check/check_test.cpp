@@ -276,7 +276,7 @@ std::vector<Case> layout_cases() {
        {},
        "memory-exceeds-machine",
        "warning",
-       {" needed by 4 ranks, ", "this machine has 1.0 MiB"},
+       {"4 ranks need ", "this machine has 1.0 MiB"},
        0,
        1 << 20},
       {{"training.microbatch_size=8", "memory.limit=128MiB"},

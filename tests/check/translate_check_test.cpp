@@ -40,8 +40,9 @@ std::optional<int64_t> ranks_in(const std::string& name) {
 std::string errors_of(std::vector<Problem> problems) {
   std::string text;
   for (const Problem& problem : problems) {
+    // Files and folders are those of another machine.
     if (problem.severity == Severity::kError && problem.rule != "data-path" &&
-        problem.rule != "few-microbatches") {
+        problem.rule != "offload-dir" && problem.rule != "few-microbatches") {
       text += to_text(problem) + "\n";
     }
   }

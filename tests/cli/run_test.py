@@ -446,7 +446,7 @@ class RunTest(unittest.TestCase):
         self.assertFalse(self.path("out").exists())
 
     def test_a_limit_of_file_sizes_is_an_error_and_no_signal(self):
-        for blocks, name in (0, r"run\.toml"), (8, "of the optimizer state"):
+        for blocks, name in (0, r"run\.toml"), (8, "shared memory"):
             result = subprocess.run(
                 ["bash", "-c", f'ulimit -f {blocks}; exec "$@"', "_", TRIAX,
                  "train", "run.toml", f"run.dir=out{blocks}",

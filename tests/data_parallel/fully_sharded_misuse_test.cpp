@@ -99,19 +99,6 @@ TEST(FullyShardedMisuse, AForwardThatThrowsDisturbsNothing) {
   });
 }
 
-TEST(FullyShardedMisuse, ABackwardThatThrowsDisturbsNothing) {
-  expect_undisturbed([](TrainedModule& module,
-                        FullyShardedModule& sharded,
-                        int rank,
-                        int step) {
-    const at::Tensor loss = module.loss(rank, step);
-    loss.register_hook([](const at::Tensor&) -> at::Tensor {
-      throw std::runtime_error("a hook of the program");
-    });
-    EXPECT_THROW(sharded.backward(loss), std::runtime_error);
-  });
-}
-
 TEST(FullyShardedMisuse, APlainBackwardIsAnErrorThatNamesTheOther) {
   run_ranks(2, [](std::unique_ptr<Group> world) {
     const auto module = make_module("stack");

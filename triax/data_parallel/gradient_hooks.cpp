@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace triax {
 namespace {
@@ -36,8 +37,16 @@ class AfterGradient : public torch::autograd::PostAccumulateGradHook {
 }  // namespace
 
 void before_gradient(const at::Tensor& parameter, std::function<void()> call) {
-  torch::autograd::impl::add_hook(
-      parameter, std::make_unique<BeforeGradient>(std::move(call)));
+  auto hook = std::make_unique<BeforeGradient>(std::move(call));
+  auto& hooks = torch::autograd::impl::hooks(parameter);
+  if (hooks.empty()) {
+    torch::autograd::impl::add_hook(parameter, std::move(hook));
+    return;
+  }
+  std::erase_if(hooks, [](const auto& other) {
+    return dynamic_cast<const BeforeGradient*>(other.get()) != nullptr;
+  });
+  hooks.push_back(std::move(hook));
 }
 
 void after_gradient(const at::Tensor& parameter, std::function<void()> call) {
