@@ -85,6 +85,7 @@ TEST(MegatronReader, FindsMisspeltVariables) {
   // A remark is no use.
   EXPECT_NE(found("# ${MODEL_ARGS[@]}\n" + arrays, "${MODLE_ARGS[@]}"), "");
   EXPECT_EQ(found("#MODLE_ARGS=\n" + arrays, "${MODEL_ARGS[@]}"), "");
+  EXPECT_NE(found(arrays, "${MODLE_ARGS[@]} # nothing sets MODLE_ARGS"), "");
 }
 
 TEST(MegatronReader, FollowsVariablesArraysAndDefaults) {

@@ -63,7 +63,16 @@ class NameScan {
 
  private:
   void scan_line(size_t end) {
+    char quote = '\0';
     while (at_ < end) {
+      const char c = text_[at_];
+      if (quote == '\0' && c == '#' && at_ > 0 &&
+          (text_[at_ - 1] == ' ' || text_[at_ - 1] == '\t')) {
+        return;  // a remark
+      }
+      if (quote == '\0' ? c == '"' || c == '\'' : c == quote) {
+        quote = quote == '\0' ? c : '\0';
+      }
       if (!is_shell_name_start(text_[at_])) {
         // "2x": no name.
         do {
