@@ -79,16 +79,13 @@ void add_activations(const ForeignFindings& findings,
                      const ModelSizes& model,
                      LeastBytes& least) {
   const RunFacts& facts = findings.facts;
-  const bool is_known = facts.sequence && facts.microbatch &&
-                        *facts.sequence > 0 && *facts.microbatch > 0;
-  if (!is_known || !keeps_all_activations(findings)) {
+  const std::optional<double> tokens_known = microbatch_tokens(facts, layout);
+  if (!tokens_known || !keeps_all_activations(findings)) {
     return;
   }
   const auto tp = static_cast<double>(layout.tp);
   const auto pp = static_cast<double>(layout.pp);
-  const double tokens = static_cast<double>(*facts.sequence) *
-                        static_cast<double>(*facts.microbatch) /
-                        static_cast<double>(layout.cp);
+  const double tokens = *tokens_known;
   const bool is_whole =
       facts.sequence_parallel && !*facts.sequence_parallel && tp > 1.0;
   double layer = is_whole ? layer_bytes(model, tokens, tp)

@@ -221,9 +221,8 @@ void check_recompute(ForeignFindings& findings,
                      OpenQuestions& questions) {
   const RunFacts& facts = findings.facts;
   const bool is_full = facts.recompute.is_set() && *facts.recompute == "full";
-  const bool is_placed = facts.sequence && facts.microbatch &&
-                         *facts.sequence > 0 && *facts.microbatch > 0;
-  if (!is_full || !is_placed) {
+  const std::optional<double> tokens_known = microbatch_tokens(facts, layout);
+  if (!is_full || !tokens_known) {
     return;
   }
   const std::optional<Sized> run = sized(
@@ -233,9 +232,7 @@ void check_recompute(ForeignFindings& findings,
   }
   const auto tp = static_cast<double>(layout.tp);
   const auto pp = static_cast<double>(layout.pp);
-  const double tokens = static_cast<double>(*facts.sequence) *
-                        static_cast<double>(*facts.microbatch) /
-                        static_cast<double>(layout.cp);
+  const double tokens = *tokens_known;
   const double live = std::min(
       pp, static_cast<double>(num_microbatches(findings).value_or(layout.pp)));
   const double layer = layer_bytes(run->model, tokens, tp);
@@ -277,6 +274,18 @@ std::string bytes_text(double bytes) {
 
 std::string count_text(double count) {
   return format_count(static_cast<int64_t>(std::min(count, 9e18)));
+}
+
+std::optional<double> microbatch_tokens(const RunFacts& facts,
+                                        const Layout& layout) {
+  const bool is_known = facts.sequence && facts.microbatch &&
+                        *facts.sequence > 0 && *facts.microbatch > 0;
+  if (!is_known) {
+    return std::nullopt;
+  }
+  return static_cast<double>(*facts.sequence) *
+         static_cast<double>(*facts.microbatch) /
+         static_cast<double>(layout.cp);
 }
 
 double layer_bytes(const ModelSizes& model, double tokens, double tp) {

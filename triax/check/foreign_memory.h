@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,10 @@ class OpenQuestions {
 
 std::string bytes_text(double bytes);
 std::string count_text(double count);
+
+/// Tokens of one microbatch that a rank of cp holds; nullopt where not known.
+std::optional<double> microbatch_tokens(const RunFacts& facts,
+                                        const Layout& layout);
 
 /// Bytes that one layer keeps for backward without recompute, for `tokens` of
 /// one microbatch: s b [8 h + ((4 + 4 k/a) h + 6 f) / tp], and s b h (10 + 24 /

@@ -82,11 +82,13 @@ RunConfig one_rank_config(RunConfig config, int64_t microbatch_size) {
   return config;
 }
 
+bool sends_narrower(const ParallelConfig& parallel) {
+  return parallel.dp > 1 && parallel.reduce_dtype != ReduceDtype::kGradients;
+}
+
 bool has_exact_gradients(const RunConfig& config) {
-  const bool is_sent_as_it_is =
-      config.parallel.dp == 1 ||
-      config.parallel.reduce_dtype == ReduceDtype::kGradients;
-  return config.training.precision == Precision::kFp64 && is_sent_as_it_is;
+  return config.training.precision == Precision::kFp64 &&
+         !sends_narrower(config.parallel);
 }
 
 RunConfig reference_config(const RunConfig& config) {

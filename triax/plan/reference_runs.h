@@ -10,6 +10,10 @@ namespace triax {
 
 // The runs on one rank that `verify` compares a layout with.
 
+/// Whether replicas send gradients in a narrower type than theirs; one replica
+/// sends none.
+bool sends_narrower(const ParallelConfig& parallel);
+
 /// Whether the layout's gradients are one rank's but for the last bits: in
 /// fp64, where replicas send them as they are.
 bool has_exact_gradients(const RunConfig& config);

@@ -211,7 +211,8 @@ void Comparison::lead() {
 /// microbatches' parts, of which each replica's part is a sum.
 RunStep Comparison::step_reference(std::map<std::string, double>& parts) {
   SteppedRun& run = one_rank_->run();
-  return is_sent_narrower() ? run.step_by_parts(parts) : run.step();
+  return sends_narrower(config_.parallel) ? run.step_by_parts(parts)
+                                          : run.step();
 }
 
 /// Of the runs that round otherwise, and of the reference's from perturbed
@@ -451,11 +452,6 @@ std::string Comparison::find_death() const {
 
 bool Comparison::is_fp64() const {
   return config_.training.precision == Precision::kFp64;
-}
-
-bool Comparison::is_sent_narrower() const {
-  return config_.parallel.dp > 1 &&
-         config_.parallel.reduce_dtype != ReduceDtype::kGradients;
 }
 
 /// Of bounds, where one rank has made updates of its own.

@@ -57,7 +57,6 @@ class Comparison {
   double weight_bound(const at::Tensor& weight, double scale) const;
   std::string find_death() const;
   bool is_fp64() const;
-  bool is_sent_narrower() const;
   size_t num_steps() const { return report_.losses.size(); }
 
   const RunConfig config_;
